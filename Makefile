@@ -1,0 +1,38 @@
+# Two commands to know: `make demo` runs the main job, `make test` passes the tests.
+# Both create their own environment in .venv and need nothing but Python 3.11+ and make.
+
+PYTHON ?= python3
+RUN = .venv/bin/python
+
+.PHONY: demo test lint docs bench-steps clean
+
+demo: .venv/ready
+	$(RUN) -m rowsolve demo
+
+test: .venv/ready-test
+	$(RUN) -m pytest -n auto
+	NUMBA_DISABLE_JIT=1 $(RUN) -m pytest -n auto -m "not compiled"
+
+lint: .venv/ready-dev
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+
+docs: .venv/ready
+	$(RUN) docs/make.py
+
+bench-steps: .venv/ready-bench
+	$(RUN) benchmarks/steps.py
+
+.venv/ready: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "rowsolve needs Python 3.11 or later: set PYTHON=python3.x"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+.venv/ready-%: .venv/ready
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e ".[$*]"
+	@touch $@
+
+clean:
+	rm -rf .venv build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -1,0 +1,74 @@
+"""Seconds a step: rowsolve against kaczmarz-algorithms (PyPI), at the same number of iterations, in one run.
+
+    make bench-steps
+
+Both take the same number of single-row steps on the same 10,000 x 1,000 system, taking turns; the least of
+several repeats counts. The incumbent is run twice: as it comes (it computes the whole residual after every
+step, to know when to stop) and with its stopping test switched off (`tol=None`), which is the bare step.
+Set-up (norms, probabilities, compilation) is outside the clock for both.
+"""
+
+from __future__ import annotations
+
+import time
+
+import kaczmarz
+import numpy as np
+
+from rowsolve import METHODS
+from rowsolve._system import System
+from rowsolve.experiments.problems import gaussian_system
+from rowsolve.sources import open_rows
+
+N_ROWS, N_COLUMNS, STEPS, REPEATS = 10_000, 1_000, 2_000, 5
+STEPS_AS_IT_COMES = 50  # some 5 ms each
+
+
+def ours(name, A, b):
+    """Return a function that takes `n` steps of our method."""
+    system, rng = System(open_rows(A), b), np.random.default_rng(0)
+    method = METHODS[name]()
+    plan, iterates, drops = method.prepare(system, rng), np.zeros((2, N_COLUMNS)), np.empty(2)
+    iterates[1] = 1.0
+    return lambda n: method.advance(plan, iterates, n, rng, drops)
+
+
+def theirs(strategy, A, b, tol):
+    """Return a function that takes `n` steps of the incumbent."""
+    iterates = iter(strategy(A, b, tol=tol, maxiter=np.inf))
+    next(iterates)
+
+    def step(n):
+        for _ in range(n):
+            next(iterates)
+
+    return step
+
+
+def seconds_a_step(step, n):
+    """Time `n` steps."""
+    started = time.perf_counter()
+    step(n)
+    return (time.perf_counter() - started) / n
+
+
+def main():
+    """Print the table."""
+    A, b, _ = gaussian_system(N_ROWS, N_COLUMNS, 0)
+    print(f"{N_ROWS:,} x {N_COLUMNS:,} float64; microseconds a step, least of {REPEATS}; ratio = theirs / ours")
+    print(f"{'method':<12}{'rowsolve':>10}{'bare step':>12}{'ratio':>8}{'as it comes':>14}{'ratio':>8}")
+    for name, strategy in (("randomized", kaczmarz.SVRandom), ("cyclic", kaczmarz.Cyclic)):
+        runs = [
+            (ours(name, A, b), STEPS),
+            (theirs(strategy, A, b, None), STEPS),
+            (theirs(strategy, A, b, 1e-12), STEPS_AS_IT_COMES),
+        ]
+        for run, _ in runs:
+            run(8)  # compile, warm up
+        times = [[seconds_a_step(run, n) for run, n in runs] for _ in range(REPEATS)]
+        mine, bare, whole = (1e6 * min(column) for column in zip(*times, strict=True))
+        print(f"{name:<12}{mine:>10.2f}{bare:>12.1f}{bare / mine:>7.0f}x{whole:>14.0f}{whole / mine:>7.0f}x")
+
+
+if __name__ == "__main__":
+    main()

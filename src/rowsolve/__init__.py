@@ -1,0 +1,56 @@
+"""rowsolve solves tall linear systems ``A x = b`` a few rows at a time and says how right the answer is.
+
+>>> import rowsolve
+>>> solution = rowsolve.solve([[2.0, 0.0], [0.0, 4.0], [2.0, 4.0]], [2.0, 4.0, 6.0], rng=0)
+>>> solution.x.round(6).tolist()
+[1.0, 1.0]
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rowsolve._solution import Event, History, Residual, Solution, Status
+    from rowsolve._solve import solve
+    from rowsolve.methods import JL, METHODS, Block, ClusterBlock, ClusterJL, Cyclic, Method, Randomized
+
+__version__ = "0.1.0"
+
+# Numba takes half a second to import, so nothing is imported before it is used.
+_HOMES = {
+    "rowsolve._solution": ("Event", "History", "Residual", "Solution", "Status"),
+    "rowsolve._solve": ("solve",),
+    "rowsolve.methods": ("JL", "METHODS", "Block", "ClusterBlock", "ClusterJL", "Cyclic", "Method", "Randomized"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "JL",
+    "METHODS",
+    "Block",
+    "ClusterBlock",
+    "ClusterJL",
+    "Cyclic",
+    "Event",
+    "History",
+    "Method",
+    "Randomized",
+    "Residual",
+    "Solution",
+    "Status",
+    "solve",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'rowsolve' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

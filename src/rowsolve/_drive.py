@@ -1,0 +1,219 @@
+"""The one loop: a burst of rows, the monitor's opinion, an event; then the check of fresh rows."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rowsolve._check import ROWS_TO_CHECK, Finding, full_check, rows_off, sampled_check
+from rowsolve._monitor import Monitor, Tolerance
+from rowsolve._solution import Event, History, Status
+from rowsolve._system import WORK_OF_A_BURST, OutOfTime, System
+from rowsolve.kernels.sweep import sweep
+from rowsolve.methods.base import Method, Plan
+
+__all__ = ["Run"]
+
+_NO_ROWS = np.empty(0, np.int64)
+_MOST_AVERAGED = 64  # bursts whose iterates are averaged when the equations contradict each other
+
+
+class _StoppedByCallback(Exception):
+    pass
+
+
+@dataclass
+class Run:
+    """One solve: what it needs, and what it has found so far."""
+
+    method: Method
+    system: System
+    tolerance: Tolerance
+    x0: np.ndarray
+    max_rows: float
+    deadline: float
+    check: str
+    rng: np.random.Generator
+    callback: Callable[[Event], Any] | None = None
+    history: History = field(default_factory=History)
+    suspects: np.ndarray = field(default_factory=lambda: _NO_ROWS)  # fresh rows that disagreed with x
+    off: np.ndarray = field(default_factory=lambda: _NO_ROWS)  # rows that contradict the others
+    finding: Finding | None = None
+
+    def __post_init__(self) -> None:
+        self.started = time.perf_counter()
+        self.rows_prepared = 0
+        self.prepared_at = self.started
+        self.iterates = np.empty((2, self.system.n_columns))
+        self.drops = np.zeros(2)
+        self.iterates[0] = self.x0
+        self._start_monitor()
+
+    @property
+    def x(self) -> np.ndarray:
+        """The current x."""
+        return self.iterates[0]
+
+    @property
+    def rows_allowed(self) -> float:
+        """How many rows may still be read."""
+        return self.max_rows - self.system.rows_read
+
+    def go(self) -> Status:
+        """Prepare, iterate and check; return how it ended. Ctrl-C ends it with the x so far."""
+        try:
+            self.system.on_piece = lambda: self._emit("prepare")
+            plan = self.method.prepare(self.system, self.rng)
+            self.system.on_piece = lambda: None
+            self.rows_prepared, self.prepared_at = self.system.rows_read, time.perf_counter()
+            status = self._iterate(plan)
+            if status is Status.INCONSISTENT and not self.off.size:
+                self._average(plan)
+            return self._certify(status)
+        except KeyboardInterrupt:
+            return Status.INTERRUPTED
+        except OutOfTime:
+            return Status.MAX_SECONDS
+        except _StoppedByCallback:
+            return Status.STOPPED
+
+    def _start_monitor(self) -> None:
+        """Begin to judge from the current x, with a new probe."""
+        probe = self.rng.standard_normal(self.system.n_columns)
+        self.iterates[1] = probe / np.linalg.norm(probe)
+        patience = self.system.n_rows if self.method.in_given_order else 0
+        self.monitor = Monitor(self.tolerance, self.iterates[0], self.iterates[1], patience)
+
+    def _iterate(self, plan: Plan) -> Status:
+        """Take bursts until something is settled.
+
+        Fresh rows that disagree with an x that looked good are news, or contradictions. They are used in every
+        burst from then on: if they are news, x converges with them; if not, the monitor finds the
+        contradiction, and x is found without them.
+        """
+        while True:
+            if time.perf_counter() >= self.deadline:
+                return Status.MAX_SECONDS
+            if self.rows_allowed < 1:
+                return Status.MAX_PASSES
+            status = self._burst(plan)
+            if status in (Status.CONVERGED, Status.PRECISION):
+                if self.off.size:
+                    return Status.INCONSISTENT
+                disagreeing = self._rows_that_disagree()
+                if not disagreeing.size:
+                    return status
+                self.suspects = np.union1d(self.suspects, disagreeing)
+                self._start_monitor()
+            elif status is Status.INCONSISTENT and self.suspects.size:
+                self.off, self.suspects = self.suspects, _NO_ROWS
+                self._start_monitor()
+            elif status is not None:
+                self.off = _NO_ROWS
+                return status
+
+    def _burst(self, plan: Plan) -> Status | None:
+        """Let the method take some rows; return the monitor's verdict."""
+        order = self._advance(plan)
+        if not np.isfinite(self.drops[0]):
+            raise ValueError("x left the range of float64: rescale `A` and `b` so that x is well below 1e150.")
+        status = self.monitor.observe(order.size, self.drops, self.x, self.iterates[1], self.rows_allowed)
+        error = self.monitor.relative_error
+        self.history.add(self.system.rows_read, self._elapsed(), float(self.drops[0]), error)
+        self._emit("solve")
+        return status
+
+    def _advance(self, plan: Plan) -> np.ndarray:
+        """Let the method take some rows, and take those under suspicion; return all of them."""
+        order = self.method.advance(plan, self.iterates, self._rows_of_a_burst(plan), self.rng, self.drops)
+        if self.suspects.size:
+            drops = np.zeros_like(self.drops)
+            sweep(self.system.rows, self.system.b, self.suspects, self.iterates, drops, self.system.odd)
+            self.drops += drops
+            order = np.concatenate([order, self.suspects])
+        self.system.count(order)
+        return order
+
+    def _rows_of_a_burst(self, plan: Plan) -> int:
+        """Return how many rows to take before looking up: as the work allows, no more than may be read.
+
+        It depends on the clock only when there is a deadline, so that the same seed gives the same bits.
+        """
+        rows: float = min(max(self.system.n_columns, 64), WORK_OF_A_BURST / plan.work_per_row, self.rows_allowed)
+        if self.deadline < np.inf:
+            spent, done = time.perf_counter() - self.prepared_at, self.system.rows_read - self.rows_prepared
+            left = self.deadline - time.perf_counter()
+            rows = min(rows, left * done / spent if done else rows / 16)
+        steps = int(rows) // plan.rows_per_step
+        return max(1, steps) * plan.rows_per_step
+
+    def _rows_that_disagree(self) -> np.ndarray:
+        """Check fresh rows, then all if asked to; return some of those from which x is too far away."""
+        self.finding = sampled_check(self.system, self.x, self.limit, self.rng)
+        if self.check == "full" and not self.finding.off.size:
+            self.finding = full_check(self.system, self.x, self.limit)
+        return self.rng.permutation(self.finding.off)[: max(self.system.n_columns, ROWS_TO_CHECK)]
+
+    @property
+    def limit(self) -> float:
+        """How far x may be from a hyperplane: three times the error allowed, and rounding."""
+        return 3.0 * self.monitor.allowed + 16.0 * self.tolerance.eps * self.monitor.norm_x
+
+    def _average(self, plan: Plan) -> None:
+        """Average the iterates of some more bursts: contradicting equations keep x moving around its mean.
+
+        Bursts of p rows are about half independent, so the error of the mean is about ``2 / sqrt(bursts)`` of
+        theirs; half the distance between the means of the two halves measures it.
+        """
+        halves, half = np.zeros((2, self.x.size)), min(len(self.monitor.rows), _MOST_AVERAGED) // 2
+        for t in range(2 * half):
+            if time.perf_counter() >= self.deadline or self.rows_allowed < 1:
+                return
+            self._advance(plan)
+            halves[t // half] += self.x / half
+            self._emit("solve")
+        if half:
+            self.iterates[0] = halves.mean(axis=0)
+            expected = self.monitor.error * 2.0 / math.sqrt(2 * half)
+            measured = 0.5 * float(np.linalg.norm(halves[1] - halves[0]))
+            self.monitor.settle(self.iterates[0], max(expected, measured))
+
+    def _certify(self, status: Status) -> Status:
+        """Find out the residual, unless the last check of fresh rows has."""
+        if self.off.size:
+            self.off, _ = rows_off(self.system, self.off, self.x, self.limit)
+        if self.check == "full" and status is not Status.MAX_SECONDS:
+            if self.finding is None or not self.finding.residual.full or status is Status.INCONSISTENT:
+                self.finding = full_check(self.system, self.x, self.limit)
+        elif status not in (Status.CONVERGED, Status.PRECISION):
+            self.finding = sampled_check(self.system, self.x, self.limit, self.rng)
+        return status
+
+    def _elapsed(self) -> float:
+        return time.perf_counter() - self.started
+
+    def _emit(self, stage: str) -> None:
+        if self.callback is None:
+            return
+        n_rows, rows_left = self.system.n_rows, self.monitor.rows_left
+        done = self.system.rows_read - self.rows_prepared
+        pace = (time.perf_counter() - self.prepared_at) / done if stage == "solve" and done else np.nan
+        x = self.x.view()
+        x.flags.writeable = False
+        event = Event(
+            stage=stage,
+            rows_read=self.system.rows_read,
+            passes=self.system.rows_read / n_rows,
+            seconds=self._elapsed(),
+            error_estimate=self.monitor.relative_error,
+            passes_left=rows_left / n_rows,
+            seconds_left=rows_left * pace,
+            x=x,
+        )
+        if self.callback(event) is True:
+            raise _StoppedByCallback

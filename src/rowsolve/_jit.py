@@ -1,0 +1,93 @@
+"""The only importer of Numba: every compile flag and the kernel cache are decided here.
+
+Numba's own cache looks at the file a kernel stands in, not at the kernels it calls, so it serves stale
+machine code after a change in another file. Ours lives in a folder named by a hash of *all* kernel
+sources: any change opens a new folder. Nothing is compiled at import.
+
+``ROWSOLVE_CACHE_DIR`` moves the cache, ``ROWSOLVE_CACHE=off`` does without it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba import config
+from numba.extending import overload
+
+__all__ = ["kernel", "kernel_cache_folder", "row_primitive"]
+
+# Never nnan/ninf: the kernels test for NaN and infinity.
+_FLAGS: Any = {
+    "nogil": True,
+    "fastmath": {"reassoc", "contract", "arcp", "nsz"},
+    "error_model": "numpy",
+}
+_ROOM_FOR_CACHE = 64 * 2**20  # bytes; Numba fails in the middle of a solve when the disk is full
+
+
+def kernel_cache_folder() -> Path | None:
+    """Return the folder of the compiled kernels, or None when they are not to be kept."""
+    if os.environ.get("ROWSOLVE_CACHE", "on").lower() in {"off", "0", "no", "false"}:
+        return None
+    chosen = os.environ.get("ROWSOLVE_CACHE_DIR")
+    usual = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rowsolve"
+    return (Path(chosen) if chosen else usual) / f"kernels-{_hash_of_kernel_sources()}"
+
+
+def _hash_of_kernel_sources() -> str:
+    here = Path(__file__)
+    digest = hashlib.sha256(numba.__version__.encode())
+    for source in [here, *sorted((here.parent / "kernels").glob("*.py"))]:
+        digest.update(source.name.encode())
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _usable(folder: Path | None) -> Path | None:
+    """Return `folder` if kernels can be stored there; a cache must never stop a solve."""
+    if folder is None:
+        return None
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        roomy = shutil.disk_usage(folder).free > _ROOM_FOR_CACHE
+        return folder if roomy and os.access(folder, os.W_OK) else None
+    except OSError:
+        return None
+
+
+_CACHE = _usable(kernel_cache_folder())
+
+
+def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile `function` on its first call and keep the machine code on disk."""
+    if _CACHE is None:
+        return numba.njit(**_FLAGS)(function)
+    settings: Any = config
+    before = settings.CACHE_DIR
+    settings.CACHE_DIR = str(_CACHE)  # read once, while the dispatcher is made
+    try:
+        return numba.njit(cache=True, **_FLAGS)(function)
+    finally:
+        settings.CACHE_DIR = before
+
+
+def row_primitive(implementations: dict[type, Callable[..., Any]]) -> Callable[..., Any]:
+    """Make one function of `implementations`, one for each kind of rows, chosen at compile time.
+
+    The decorated function is the plain-Python form, which runs when Numba is switched off.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        def choose(rows: Any, *_: Any) -> Callable[..., Any] | None:
+            return implementations.get(getattr(rows, "instance_class", None))  # type: ignore[arg-type]
+
+        overload(function, jit_options=_FLAGS, strict=False)(choose)
+        return function
+
+    return decorate

@@ -1,0 +1,178 @@
+"""What a solve gives back: `Solution`, with its `Status`, `Residual` and `History`; and `Event`, on the way."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["Event", "History", "Residual", "Solution", "Status"]
+
+
+class Status(enum.Enum):
+    """How a solve ended. The value is the sentence that says so."""
+
+    CONVERGED = "The estimated error met the tolerance."
+    INCONSISTENT = (
+        "The equations contradict each other, so no x satisfies them all; x is within the noise of the "
+        "least-squares solution."
+    )
+    SLOW = (
+        "The rows of A barely tell some directions of x apart (A is ill-conditioned), so this method would "
+        "need more passes than allowed; it stopped early instead of trying."
+    )
+    PRECISION = "x is as exact as the precision of A and b allows, which is less exact than the tolerance asked."
+    MAX_PASSES = "The allowed passes over A were used up before the tolerance was met."
+    MAX_SECONDS = "The allowed time was used up before the tolerance was met."
+    INTERRUPTED = "Interrupted from the keyboard; x is the best so far."
+    STOPPED = "Stopped by the callback; x is the best so far."
+
+
+@dataclass(frozen=True)
+class Event:
+    """What is known after a burst of rows; `callback` gets one each time.
+
+    Attributes
+    ----------
+    stage : str
+        ``"prepare"`` (reading A to sketch or cluster it) or ``"solve"``.
+    error_estimate : float
+        Estimated ``norm(x - x*) / norm(x)``; NaN while nothing is known.
+    passes_left, seconds_left : float
+        Predicted; NaN while nothing is known, infinity when the error no longer falls.
+    x : ndarray
+        A read-only view of the current x, valid during the call: copy it to keep it.
+    """
+
+    stage: str
+    rows_read: int
+    passes: float
+    seconds: float
+    error_estimate: float
+    passes_left: float
+    seconds_left: float
+    x: np.ndarray = field(repr=False)
+
+
+@dataclass
+class History:
+    """One entry a burst: rows read, seconds, drop of the squared error, relative error estimate."""
+
+    rows_read: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    drop: list[float] = field(default_factory=list)
+    error_estimate: list[float] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.rows_read)
+
+    def add(self, rows_read: int, seconds: float, drop: float, error_estimate: float) -> None:
+        """Append one burst."""
+        self.rows_read.append(rows_read)
+        self.seconds.append(seconds)
+        self.drop.append(drop)
+        self.error_estimate.append(error_estimate)
+
+    def columns(self) -> Iterator[tuple[str, np.ndarray]]:
+        """Yield each column's name and values."""
+        for name in ("rows_read", "seconds", "drop", "error_estimate"):
+            yield name, np.asarray(getattr(self, name))
+
+
+@dataclass(frozen=True)
+class Residual:
+    """``norm(b - A x) / norm(b)``, over all rows or over a random sample of them.
+
+    Attributes
+    ----------
+    relative : float
+        Over the rows looked at.
+    n_rows, n_fresh : int
+        How many rows were looked at, and how many of them the solve had never used.
+    full : bool
+        Whether these were all rows of A.
+    gradient : float or None
+        ``norm(A.T @ r)``, zero at the least-squares solution; from a full check only.
+    """
+
+    relative: float
+    n_rows: int
+    n_fresh: int
+    full: bool
+    gradient: float | None = None
+
+    def __float__(self) -> float:
+        return self.relative
+
+    def __str__(self) -> str:
+        if self.full:
+            return f"{self.relative:.2g} over all {self.n_rows:,} rows"
+        return f"{self.relative:.2g} over {self.n_rows:,} sampled rows ({self.n_fresh:,} never used before)"
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The answer, how right it is, and what it cost.
+
+    Attributes
+    ----------
+    x : ndarray of shape (p,), float64
+    status : Status
+    message : str
+        What happened, in words, with figures and the way out if there is one.
+    error_estimate : float
+        Estimated ``norm(x - x*) / norm(x)``, comparable with `rtol`. When the equations contradict each
+        other, ``x*`` is the least-squares solution. NaN if nothing is known.
+    residual : Residual or None
+        Relative residual, sampled or full; None if no row could be looked at.
+    method : str
+        The name of the method that ran.
+    rows_read : int
+        Rows of A read in all: preparation, iterations and checks.
+    passes : float
+        ``rows_read`` over the number of rows.
+    seconds : float
+    compile_seconds : float
+        Spent before the clock started on compiling the kernels, or on loading them from their cache on disk.
+    history : History
+    """
+
+    x: np.ndarray
+    status: Status
+    message: str
+    error_estimate: float
+    residual: Residual | None
+    method: str
+    rows_read: int
+    passes: float
+    seconds: float
+    compile_seconds: float
+    history: History = field(repr=False)
+
+    @property
+    def converged(self) -> bool:
+        """Whether the status is CONVERGED."""
+        return self.status is Status.CONVERGED
+
+    def plot(self, ax: Axes | None = None, *, against: str = "rows_read", **line: Any) -> Axes:
+        """Draw the estimated error against ``"rows_read"`` or ``"seconds"``; return the axes."""
+        from matplotlib import pyplot as plt
+
+        labels = {"rows_read": "rows read", "seconds": "time (s)"}
+        if against not in labels:
+            raise ValueError(f"`against` must be one of {sorted(labels)}, got {against!r}.")
+        if ax is None:
+            _, ax = plt.subplots(layout="constrained")
+        line.setdefault("label", self.method)
+        ax.semilogy(getattr(self.history, against), self.history.error_estimate, **line)
+        ax.set_xlabel(labels[against])
+        ax.set_ylabel(r"estimated relative error $\|x - x^*\| / \|x\|$")
+        ax.grid(visible=True, which="major", alpha=0.3)
+        ax.legend()
+        return ax

@@ -1,0 +1,139 @@
+"""The front door: validate, choose, prepare, drive."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rowsolve import _validate
+from rowsolve._drive import Run
+from rowsolve._monitor import Tolerance
+from rowsolve._solution import Event, Solution, Status
+from rowsolve._system import System
+from rowsolve._warmup import warm_up
+from rowsolve._words import message_of
+from rowsolve.methods import Method
+from rowsolve.sources import Source
+
+__all__ = ["solve"]
+
+DEFAULT_PASSES = 1000
+DEFAULT_WORK = 1e9  # numbers read
+
+
+def solve(
+    A: Any,
+    b: Any,
+    method: str | Method = "auto",
+    *,
+    x0: Any = None,
+    rtol: float = 1e-6,
+    atol: float = 0.0,
+    max_passes: float | None = None,
+    max_seconds: float | None = None,
+    check: str = "sampled",
+    rng: int | np.random.Generator | None = None,
+    callback: Callable[[Event], Any] | None = None,
+) -> Solution:
+    """Solve the tall linear system ``A x = b`` a few rows at a time.
+
+    Parameters
+    ----------
+    A : array_like or sparse matrix of shape (n, p), or path
+        Anything with the array protocol, a memory map (read where it is, never copied), a scipy sparse matrix
+        or array (CSR is taken as it is), or a file: .npy, .npz, .mtx, .mtx.gz, .csv. float32 and float64 are
+        kept; x is computed in float64 in any case. C order is fast; Fortran order works without a copy but
+        reads each row from p different places, many times slower.
+    b : array_like of shape (n,), or path
+    method : str or Method
+        A name (``rowsolve methods`` lists them) or an object with parameters such as ``rowsolve.Block(8)``.
+        ``"auto"`` takes ``rowsolve.Randomized(weights="uniform")``.
+    x0 : array_like of shape (p,), optional
+        Where to start; zero if not given. When many x satisfy the equations (wide or rank-deficient A), the
+        result is the solution nearest to `x0`: the one of least norm for ``x0 = 0``.
+    rtol, atol : float
+        Stop when the estimated ``norm(x - x*)`` is at most ``rtol * norm(x) + atol``. This is about x, not
+        about a residual.
+    max_passes : float, optional
+        Stop when as many rows have been read as there are in A this many times, preparation included. A run
+        that would clearly need more stops at once and says so. If not given, 1,000, and more for a small A:
+        as many as about a second of work.
+    max_seconds : float, optional
+        Stop after this time (compiling or loading the kernels, once in a process, not counted).
+    check : {"sampled", "full"}
+        Before x is given back, look at 256 random rows that were never used, or at all rows. Rows are
+        checked for NaN and infinity as they are read, so only ``"full"`` is sure to find one.
+    rng : int or numpy.random.Generator, optional
+        The same seed gives the same bits.
+    callback : callable, optional
+        Called with an `Event` after every burst of rows; returning True stops the run.
+
+    Returns
+    -------
+    Solution
+
+    Raises
+    ------
+    ValueError, TypeError
+        For arguments that make no sense, and for NaN or infinity in `b` or in a row that is read.
+
+    Notes
+    -----
+    Ctrl-C ends the run with ``Status.INTERRUPTED`` and the x so far.
+
+    A direction of x that only a few rows carry is invisible until one of them is drawn; ``check="full"`` is
+    sure to see it.
+
+    Examples
+    --------
+    >>> import numpy as np, rowsolve
+    >>> rng = np.random.default_rng(0)
+    >>> A = rng.standard_normal((2000, 50))
+    >>> solution = rowsolve.solve(A, A @ np.ones(50), rng=0)
+    >>> solution.status.name, bool(np.allclose(solution.x, 1, atol=1e-5))
+    ('CONVERGED', True)
+    """
+    source, vector, eps = _validate.system_of(A, b)
+    start = _validate.start_of(x0, source.shape[1])
+    chosen, why = _validate.method_of(method)
+    tolerance = Tolerance(_validate.at_least_zero("rtol", rtol), _validate.at_least_zero("atol", atol), eps)
+    max_rows = _rows_allowed(max_passes, source)
+    seconds = math.inf if max_seconds is None else _validate.positive("max_seconds", max_seconds)
+    if callback is not None and not callable(callback):
+        raise TypeError(f"`callback` must be callable, got {callback!r}.")
+    check = _validate.check_of(check)
+    generator = _validate.generator_of(rng)
+    warm_seconds = warm_up(chosen, source)
+    deadline = time.perf_counter() + seconds
+    system = System(source, vector, deadline)
+    run = Run(chosen, system, tolerance, start, max_rows, deadline, check, generator, callback)
+    status = run.go()
+    return _solution_of(run, status, why, warm_seconds)
+
+
+def _rows_allowed(max_passes: float | None, source: Source) -> float:
+    if max_passes is not None:
+        return _validate.positive("max_passes", max_passes) * source.shape[0]
+    return max(DEFAULT_PASSES * source.shape[0], DEFAULT_WORK / max(1.0, source.entries_per_row))
+
+
+def _solution_of(run: Run, status: Status, why: str, warm_seconds: float) -> Solution:
+    if status is Status.CONVERGED and run.system.contradiction is not None:
+        status = Status.INCONSISTENT
+    return Solution(
+        x=run.x.copy(),
+        status=status,
+        message=message_of(run, status, why),
+        error_estimate=run.monitor.relative_error,
+        residual=run.finding.residual if run.finding else None,
+        method=run.method.name,
+        rows_read=run.system.rows_read,
+        passes=run.system.rows_read / run.system.n_rows,
+        seconds=time.perf_counter() - run.started,
+        compile_seconds=warm_seconds,
+        history=run.history,
+    )

@@ -1,0 +1,109 @@
+"""The system being solved, as methods see it: rows, right-hand side, and a count of every row read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rowsolve.kernels.rows import NON_FINITE, ZERO, ZERO_AGAINST_B
+
+if TYPE_CHECKING:
+    from rowsolve.sources import Source
+
+__all__ = ["OutOfTime", "System"]
+
+# Numbers read between two looks at the clock and at Ctrl-C: about 10 ms. Fixed, not timed, so that the same
+# seed gives the same bits.
+WORK_OF_A_BURST = 10_000_000
+
+
+class OutOfTime(Exception):
+    """The deadline passed during the preparation."""
+
+
+class System:
+    """``A x = b`` with its rows in a form that kernels take.
+
+    Attributes
+    ----------
+    rows : DenseRows or CSRRows
+    b : ndarray of shape (n,), float64
+    odd : ndarray of 3 integers
+        Where kernels note the last row of each odd sort (see `kernels.rows`), or -1.
+    contradiction : int or None
+        A row that is all zero although its b is not, once one has been read.
+    """
+
+    def __init__(self, source: Source, b: np.ndarray, deadline: float = np.inf) -> None:
+        self.source = source
+        self.rows: Any = source.rows
+        self.b = b
+        self.n_rows, self.n_columns = source.shape
+        self.entries_per_row = max(1.0, source.entries_per_row)
+        self.deadline = deadline
+        self.rows_read = 0
+        self.odd = np.full(3, -1)
+        self.contradiction: int | None = None
+        self.on_piece: Callable[[], None] = lambda: None
+        self._used = np.zeros(self.n_rows, dtype=bool)
+
+    def pieces(self) -> Iterator[tuple[int, int]]:
+        """Yield (start, stop) over all rows: one counted pass, which Ctrl-C and the deadline can end."""
+        size = max(1, int(WORK_OF_A_BURST / self.entries_per_row))
+        for start in range(0, self.n_rows, size):
+            stop = min(start + size, self.n_rows)
+            yield start, stop
+            self.rows_read += stop - start
+            self.look_at_odd_rows()
+            self.on_piece()
+            if time.perf_counter() > self.deadline:
+                raise OutOfTime
+
+    def count(self, order: np.ndarray) -> None:
+        """Count the rows in `order` as read and used."""
+        self.rows_read += order.size
+        self._used[order] = True
+        self.look_at_odd_rows()
+
+    def sample(self, count: int, rng: np.random.Generator) -> tuple[np.ndarray, int]:
+        """Return up to `count` distinct random rows and how many of them are fresh, never used in a burst.
+
+        Fresh ones come first; used ones fill up.
+        """
+        if self.n_rows <= 8 * count:
+            drawn = rng.permutation(self.n_rows)
+        else:
+            drawn = np.unique(rng.integers(0, self.n_rows, 8 * count))
+            rng.shuffle(drawn)
+        used = self._used[drawn]
+        fresh = drawn[~used][:count]
+        return np.concatenate([fresh, drawn[used][: count - fresh.size]]), fresh.size
+
+    def look_at_odd_rows(self) -> None:
+        """Raise for a row that is not finite or out of range; remember a zero row whose b is not zero."""
+        if self.odd.max() < 0:
+            return
+        for sort in (NON_FINITE, ZERO_AGAINST_B, ZERO):
+            if self.odd[sort] >= 0:
+                self._look_at(int(self.odd[sort]))
+        self.odd[:] = -1
+
+    def _look_at(self, i: int) -> None:
+        row = self.source.row(i)
+        bad = np.flatnonzero(~np.isfinite(row))
+        if bad.size:
+            raise ValueError(
+                f"`A` must be finite: row {i} has {row[bad[0]]} in column {bad[0]}. "
+                "Remove or repair such rows (and their entries of `b`)."
+            )
+        largest = float(np.abs(row).max(initial=0.0))
+        if largest > 0.0:
+            raise ValueError(
+                f"row {i} of `A` has entries as large as {largest:.1e}, whose squares float64 cannot hold: "
+                "rescale `A` and `b` to lie well between 1e-150 and 1e150."
+            )
+        if self.b[i] != 0.0 and self.contradiction is None:
+            self.contradiction = i

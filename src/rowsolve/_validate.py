@@ -1,0 +1,96 @@
+"""Every check of the arguments of `solve`, and its sentence: what was expected, what was got, the way out."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import os
+from typing import Any
+
+import numpy as np
+
+from rowsolve.methods import METHODS, Method
+from rowsolve.sources import Source, load_matrix, load_vector, open_rows
+from rowsolve.sources.rows import as_vector, frozen
+
+__all__ = ["at_least_zero", "check_of", "generator_of", "method_of", "positive", "start_of", "system_of"]
+
+_OUR_STREAM = 7  # any number: it sets our stream apart from the caller's
+
+
+def system_of(A: Any, b: Any) -> tuple[Source, np.ndarray, float]:
+    """Return the rows of `A`, `b` as float64, and the relative precision they were given in."""
+    source = open_rows(load_matrix(A) if isinstance(A, str | os.PathLike) else A)
+    values = load_vector(b) if isinstance(b, str | os.PathLike) else b
+    vector, eps = as_vector(values, "b", source.shape[0], "row of `A`")
+    return source, frozen(vector), max(source.eps, eps)
+
+
+def start_of(x0: Any, n_columns: int) -> np.ndarray:
+    """Return a copy of `x0`, or zeros."""
+    if x0 is None:
+        return np.zeros(n_columns)
+    return as_vector(x0, "x0", n_columns, "column of `A`")[0].copy()
+
+
+def method_of(method: Any) -> tuple[Method, str]:
+    """Return the method to run and, for ``"auto"``, a sentence that says what was chosen."""
+    if isinstance(method, Method):
+        return method, ""
+    if isinstance(method, type) and issubclass(method, Method):
+        return method(), ""
+    if not isinstance(method, str):
+        raise TypeError(f"`method` must be a name or a method such as rowsolve.Block(8), got {method!r}.")
+    if method == "auto":
+        return METHODS["randomized"](weights="uniform"), (  # type: ignore[call-arg]
+            "Method 'auto' took 'randomized' with uniform weights, which needs no pass over A beforehand."
+        )
+    if method not in METHODS:
+        names = ["auto", *METHODS]
+        near = difflib.get_close_matches(method.lower().replace("_", "-"), names, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}."
+        raise ValueError(f"unknown method {method!r}: {hint} `rowsolve methods` lists all.")
+    return METHODS[method](), ""
+
+
+def at_least_zero(name: str, value: Any) -> float:
+    """Return `value` as a float; raise unless it is a finite number of at least 0."""
+    number = _number(name, value)
+    if not 0.0 <= number < math.inf:
+        raise ValueError(f"`{name}` must be a finite number of at least 0, got {value!r}.")
+    return number
+
+
+def positive(name: str, value: Any) -> float:
+    """Return `value` as a float; raise unless it is above 0 (infinity stands for no limit)."""
+    number = _number(name, value)
+    if not number > 0.0:
+        raise ValueError(f"`{name}` must be above 0, got {value!r}.")
+    return number
+
+
+def check_of(check: Any) -> str:
+    """Return `check`; raise unless it is a kind of check."""
+    if check not in ("sampled", "full"):
+        raise ValueError(f"`check` must be 'sampled' or 'full', got {check!r}.")
+    return check
+
+
+def generator_of(rng: Any) -> np.random.Generator:
+    """Return a generator; an integer starts a stream of its own.
+
+    ``default_rng(0)`` may well have made A: drawing the same numbers again would tie the random choices to it.
+    """
+    if isinstance(rng, np.random.Generator):
+        return rng
+    try:
+        return np.random.default_rng(np.random.SeedSequence(rng, spawn_key=(_OUR_STREAM,)))
+    except (TypeError, ValueError):
+        raise TypeError(f"`rng` must be an integer of at least 0 or a numpy.random.Generator, got {rng!r}.") from None
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"`{name}` must be a number, got {value!r}.") from None

@@ -1,0 +1,54 @@
+"""Loading or compiling the kernels before the clock starts."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from rowsolve._check import full_check, sampled_check
+from rowsolve._system import System
+from rowsolve.kernels.rows import CSRRows, DenseRows
+from rowsolve.kernels.sweep import sweep
+from rowsolve.methods.base import Method
+from rowsolve.sources import Source
+from rowsolve.sources.rows import frozen
+
+__all__ = ["warm_up"]
+
+_warm: set[Any] = set()
+
+
+def warm_up(method: Method, source: Source) -> float:
+    """Run `method` once on a few rows of the same kind as those of `source`; return the seconds it took."""
+    rows = _a_few_rows(source.rows)
+    small = {key: 4 for key, value in method.parameters().items() if type(value) is int and value > 4}
+    method = replace(method, **small)  # type: ignore[type-var]
+    kind = (method, type(rows), *((part.dtype, part.flags.c_contiguous, part.flags.f_contiguous) for part in rows))
+    if kind in _warm:
+        return 0.0
+    started = time.perf_counter()
+    system = System(Source(rows, (8, 3), 3.0, 0.0), frozen(np.ones(8)))
+    rng, iterates, drops = np.random.default_rng(0), np.ones((2, 3)), np.zeros(2)
+    order = method.advance(method.prepare(system, rng), iterates, 8, rng, drops)
+    sweep(system.rows, system.b, order, iterates, drops, system.odd)
+    sampled_check(system, iterates[0], np.inf, rng)
+    full_check(system, iterates[0], np.inf)
+    _warm.add(kind)
+    return time.perf_counter() - started
+
+
+def _a_few_rows(rows: DenseRows | CSRRows) -> DenseRows | CSRRows:
+    """Return 8 rows of 3 ones, of the same type to the compiler as `rows`."""
+    if isinstance(rows, CSRRows):
+        data = frozen(np.ones(24, rows.data.dtype))
+        indices = frozen(np.tile(np.arange(3, dtype=rows.indices.dtype), 8))
+        return CSRRows(data, indices, frozen(np.arange(0, 25, 3, dtype=rows.indptr.dtype)))
+    flags = rows.values.flags
+    if flags.c_contiguous:
+        return DenseRows(frozen(np.ones((8, 3), rows.values.dtype)))
+    if flags.f_contiguous:
+        return DenseRows(frozen(np.ones((8, 3), rows.values.dtype, order="F")))
+    return DenseRows(frozen(np.ones((16, 6), rows.values.dtype)[::2, ::2]))

@@ -1,0 +1,96 @@
+"""What happened, in words."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rowsolve._drive import Run
+from rowsolve._solution import Status
+
+__all__ = ["message_of"]
+
+_SUSPICION = "The equations seem to contradict each other as well, then the estimate is too high. "
+
+
+def message_of(run: Run, status: Status, chosen: str) -> str:
+    """Return the status as sentences, with figures and the way out."""
+    parts = [chosen, _main(run, status), _zero_row(run), _checked(run, status)]
+    return " ".join(part for part in parts if part)
+
+
+def _main(run: Run, status: Status) -> str:
+    error, rtol = run.monitor.relative_error, run.tolerance.rtol
+    about = f"estimated relative error {error:.1e}" if math.isfinite(error) else "error not known"
+    if status is Status.CONVERGED:
+        return f"{status.value[:-1]}: {about}."
+    if status is Status.INCONSISTENT:
+        return _inconsistent(run)
+    if status is Status.SLOW:
+        return (
+            f"{status.value} At least {_number(run.monitor.rows_left / run.system.n_rows)} more passes would be "
+            f"needed; now: {about}. {_SUSPICION if run.monitor.suspicious else ''}"
+            "Way out: a looser rtol, more max_passes, or scipy.sparse.linalg.lsmr."
+        )
+    if status is Status.PRECISION:
+        return f"{status.value} Now: {about}; asked: {rtol:.1e}."
+    if status is Status.INTERRUPTED or status is Status.STOPPED:
+        return f"{status.value[:-1]}: {about}."
+    limit = "max_passes" if status is Status.MAX_PASSES else "max_seconds"
+    if not run.history.rows_read:
+        return f"{status.value} It ran out while the method was preparing, so x is x0. Way out: a larger {limit}."
+    left = run.monitor.rows_left / run.system.n_rows
+    more = f" About {_number(left)} more passes would be needed." if math.isfinite(left) and left > 0 else ""
+    return f"{status.value} Now: {about}.{more} Way out: a larger {limit}, or a looser rtol."
+
+
+def _inconsistent(run: Run) -> str:
+    if run.off.size:
+        rows = ", ".join(str(i) for i in np.sort(run.off)[:5]) + (", …" if run.off.size > 5 else "")
+        looked = run.finding.residual.n_rows if run.finding else run.off.size
+        return (
+            f"The equations contradict each other: x satisfies the others to the tolerance, but is off at row(s) "
+            f"{rows} ({run.off.size:,} of {looked:,} rows looked at)."
+        )
+    if math.isnan(run.monitor.noise):  # only a zero row, told apart
+        return ""
+    noise = run.monitor.noise / run.monitor.norm_x if run.monitor.norm_x else math.inf
+    if run.monitor.blurred:
+        return (
+            "The equations contradict each other, so no x satisfies them all; and A is ill-conditioned, so the "
+            "least-squares solution may be far from this x along directions that the rows barely see. "
+            "Way out: numpy.linalg.lstsq, or a ridge penalty."
+        )
+    return (
+        f"{Status.INCONSISTENT.value} Rows stay {noise:.1e} * norm(x) away from x, however often they are used. "
+        "Way out: scipy.sparse.linalg.lsmr or numpy.linalg.lstsq for the exact least-squares solution."
+    )
+
+
+def _zero_row(run: Run) -> str:
+    i = run.system.contradiction
+    if i is None:
+        return ""
+    return (
+        f"Row {i} of A is all zero but b[{i}] is {run.system.b[i]:g}, so the equations contradict each other; "
+        "such rows are left out."
+    )
+
+
+def _checked(run: Run, status: Status) -> str:
+    if status is not Status.CONVERGED or run.finding is None:
+        return ""
+    residual = run.finding.residual
+    if residual.full:
+        return f"All {residual.n_rows:,} rows were checked and agree."
+    if residual.n_fresh < 100:
+        return f"{residual.n_rows:,} rows were checked again and agree."
+    return (
+        f"{residual.n_fresh:,} rows never used before agree, so at most {3 / residual.n_fresh:.1%} of all rows "
+        "are off (95% confidence)."
+    )
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value < 1e6 else f"{value:.0e}"

@@ -1,0 +1,86 @@
+"""The commands and their options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rowsolve import __version__
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="rowsolve",
+    help="Solve tall linear systems A x = b a few rows at a time, and know how right the answer is.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    epilog="Exit code 0: converged. 1: not converged (x is written all the same). 2: bad input (nothing is written).",
+)
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"rowsolve {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def solve(
+    matrix: Annotated[Path, typer.Argument(metavar="A", help="The matrix: .npy, .npz, .mtx, .mtx.gz or .csv.")],
+    rhs: Annotated[Path, typer.Argument(metavar="b", help="The right-hand side, in any of these formats.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write x: .npy or .csv.")] = None,
+    method: Annotated[str, typer.Option("--method", "-m", help="A name from `rowsolve methods`.")] = "auto",
+    rtol: Annotated[float, typer.Option(help="Wanted norm(x - x*) / norm(x).")] = 1e-6,
+    atol: Annotated[float, typer.Option(help="Wanted norm(x - x*), added to the relative one.")] = 0.0,
+    x0: Annotated[Path | None, typer.Option("--x0", help="Where to start; zero if not given.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="The same seed gives the same bits.")] = None,
+    max_passes: Annotated[float | None, typer.Option(help="Stop after reading A this many times over.")] = None,
+    max_seconds: Annotated[float | None, typer.Option(help="Stop after this time.")] = None,
+    check: Annotated[str, typer.Option(help="Before the end, look at 'sampled' rows or at all: 'full'.")] = "sampled",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")] = False,
+) -> None:
+    """Solve A x = b and write x."""
+    from rowsolve.cli.solve import run_solve
+
+    options = {
+        "rtol": rtol, "atol": atol, "x0": x0, "rng": seed,
+        "max_passes": max_passes, "max_seconds": max_seconds, "check": check,
+    }  # fmt: skip
+    raise typer.Exit(run_solve(matrix, rhs, output, method, options, as_json=as_json))
+
+
+@app.command()
+def methods() -> None:
+    """List the methods, their parameters and where they come from."""
+    from rowsolve.cli.methods import show_methods
+
+    show_methods()
+
+
+@app.command()
+def demo(
+    quick: Annotated[bool, typer.Option("--quick", help="A small system: 5,000 x 200.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Another system and another run.")] = 0,
+    out: Annotated[Path, typer.Option(help="The picture to write (.png, .svg or .pdf).")] = Path("rowsolve-demo.png"),
+) -> None:
+    """Make a 50,000 x 1,000 system, solve it, and race numpy and scipy on it."""
+    from rowsolve.cli.demo import run_demo
+
+    raise typer.Exit(run_demo(quick=quick, seed=seed, out=out))

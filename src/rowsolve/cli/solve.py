@@ -1,0 +1,97 @@
+"""``rowsolve solve``."""
+
+from __future__ import annotations
+
+import json
+import math
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+import rowsolve
+from rowsolve.cli.output import OutputFile, write_vector
+from rowsolve.cli.progress import SolveProgress
+
+__all__ = ["run_solve"]
+
+CONVERGED, NOT_CONVERGED, BAD_INPUT = 0, 1, 2
+
+
+def run_solve(
+    matrix: Path, rhs: Path, output: Path | None, method: str, options: dict[str, Any], *, as_json: bool
+) -> int:
+    """Solve, write x, say what happened; return the exit code."""
+    try:
+        with OutputFile(output, (".npy", ".csv")) if output else nullcontext() as target:
+            if options["x0"] is not None:
+                from rowsolve.sources import load_vector
+
+                options = {**options, "x0": load_vector(options["x0"])}
+            with SolveProgress(hidden=as_json) as progress:
+                solution = rowsolve.solve(matrix, rhs, method, callback=progress, **options)
+            if target is not None:
+                write_vector(target, solution.x)
+    except (ValueError, TypeError, OSError, MemoryError) as error:
+        _say_error(error, as_json=as_json)
+        return BAD_INPUT
+    if as_json:
+        _print_json(_as_dict(solution, output))
+    else:
+        _print_summary(solution, output)
+    return CONVERGED if solution.converged else NOT_CONVERGED
+
+
+def _say_error(error: Exception, *, as_json: bool) -> None:
+    words = "not enough memory for this" if isinstance(error, MemoryError) else str(error)
+    if as_json:
+        _print_json({"status": "BAD_INPUT", "message": words})
+    else:
+        Console(stderr=True).print(f"error: {words}", style="red", markup=False, highlight=False, soft_wrap=True)
+
+
+def _print_json(values: dict[str, Any]) -> None:
+    Console(soft_wrap=True, highlight=False, markup=False, no_color=True).out(json.dumps(values, indent=2))
+
+
+def _as_dict(solution: rowsolve.Solution, output: Path | None) -> dict[str, Any]:
+    residual = solution.residual
+    return {
+        "status": solution.status.name,
+        "message": solution.message,
+        "error_estimate": _finite(solution.error_estimate),
+        "residual": None if residual is None else {
+            "relative": _finite(residual.relative),
+            "n_rows": residual.n_rows,
+            "n_fresh": residual.n_fresh,
+            "full": residual.full,
+            "gradient": residual.gradient,
+        },
+        "method": solution.method,
+        "rows_read": solution.rows_read,
+        "passes": solution.passes,
+        "seconds": solution.seconds,
+        "compile_seconds": solution.compile_seconds,
+        "n_columns": solution.x.size,
+        "output": None if output is None else str(output),
+    }  # fmt: skip
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None  # JSON knows no NaN
+
+
+def _print_summary(solution: rowsolve.Solution, output: Path | None) -> None:
+    console = Console(highlight=False)
+    table = Table.grid(padding=(0, 2))
+    table.add_row("status", f"[{'green' if solution.converged else 'yellow'}]{solution.status.name}[/]")
+    table.add_row("estimated error", f"{solution.error_estimate:.2g} (relative)")
+    table.add_row("residual", "not known" if solution.residual is None else str(solution.residual))
+    table.add_row("rows read", f"{solution.rows_read:,} ({solution.passes:.3g} passes over A)")
+    table.add_row("time", f"{solution.seconds:.3g} s, after {solution.compile_seconds:.2g} s to load the kernels")
+    table.add_row("method", solution.method)
+    table.add_row("x", f"written to {output}" if output else f"not written: give -o FILE ({solution.x.size:,} numbers)")
+    console.print(table)
+    console.print(solution.message, markup=False)

@@ -1,0 +1,99 @@
+"""Online k-means by direction: one pass over the rows in random order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from rowsolve.kernels.kmeans import empty_centroids, online_kmeans, seed_centroids
+from rowsolve.kernels.sampling import deal
+
+if TYPE_CHECKING:
+    from rowsolve._system import System
+
+__all__ = ["Clusters", "cluster_rows"]
+
+_SAMPLE_PER_CLUSTER = 32  # rows from which k-means++ picks each starting centroid
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Labels of the rows, and the centroid equations.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n,)
+        The cluster of each row; -1 for a row of zeros.
+    norms_sq : ndarray of shape (n,)
+        ``norm(a_i)**2``, from the same pass.
+    centroids : ndarray of shape (k, p)
+    targets : ndarray of shape (k,)
+        The centroid is a mean of (signed, normalised) rows and its target the same mean of their b:
+        ``<centroids[l], x> = targets[l]`` holds for the solution of a consistent system.
+    """
+
+    labels: np.ndarray
+    norms_sq: np.ndarray
+    centroids: np.ndarray
+    targets: np.ndarray
+
+    @property
+    def n_clusters(self) -> int:
+        """How many clusters have rows."""
+        return self.targets.size
+
+    def members(self) -> list[np.ndarray]:
+        """Return the rows of each cluster."""
+        by_label = np.argsort(self.labels, kind="stable")
+        edges = np.searchsorted(self.labels[by_label], np.arange(self.n_clusters + 1))
+        return [by_label[a:z] for a, z in pairwise(edges)]
+
+
+def cluster_rows(
+    system: System,
+    n_clusters: int,
+    rng: np.random.Generator,
+    *,
+    metric: Literal["direction", "euclidean"] = "direction",
+    rate: float | Literal["count"] = "count",
+) -> Clusters:
+    """Cluster the rows of `system` by online k-means: a k-means++ start on a sample, then one pass.
+
+    A hyperplane is ``+-a / norm(a)``, so by default rows are compared by the absolute cosine and their sign
+    is turned towards the centroid; ``metric="euclidean"`` is the paper to the letter. The nearest centroid
+    moves by ``rate * (row - centroid)``, ``rate="count"`` being one over the rows it has got so far.
+    Fewer clusters than asked come back when there are not as many different rows.
+
+    Reads ``n + min(n, 32 k)`` rows.
+    """
+    if n_clusters > system.n_rows:
+        raise ValueError(f"`n_clusters` must be at most the number of rows, {system.n_rows}, got {n_clusters}.")
+    by_direction = metric == "direction"
+    found = empty_centroids(n_clusters, system.n_columns)
+    cards = np.arange(system.n_rows)
+    sample = np.empty(min(system.n_rows, _SAMPLE_PER_CLUSTER * n_clusters), np.int64)
+    deal(cards, 0, sample.size, rng, sample)
+    k = seed_centroids(system.rows, system.b, sample, by_direction, rng.random(n_clusters), found, system.odd)
+    system.rows_read += sample.size
+    system.look_at_odd_rows()
+    k = max(k, 1)  # a sample of zero rows: the first other row becomes the centroid
+    labels, norms_sq = np.empty(system.n_rows, np.int64), np.empty(system.n_rows)
+    for start, stop in system.pieces():
+        order = np.empty(stop - start, np.int64)
+        deal(cards, start, order.size, rng, order)
+        online_kmeans(
+            system.rows, system.b, order, by_direction, 0.0 if rate == "count" else rate,
+            found, k, labels, norms_sq, system.odd,
+        )  # fmt: skip
+    return _without_empty(found, k, labels, norms_sq)
+
+
+def _without_empty(found, k, labels, norms_sq) -> Clusters:
+    kept = np.flatnonzero(found.n_members[:k])
+    renumber = np.full(k + 1, -1)
+    renumber[kept] = np.arange(kept.size)
+    scale = found.weight[kept]
+    return Clusters(renumber[labels], norms_sq, found.vector[kept] * scale[:, None], found.target[kept] * scale)

@@ -1,0 +1,30 @@
+"""Blocks made of clusters."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rowsolve.clustering.online import Clusters
+
+__all__ = ["partition_across"]
+
+
+def partition_across(clusters: Clusters, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Partition the rows into blocks with one random row of each cluster.
+
+    When the smallest cluster is used up, blocks go on with one row of each of the others, and so on down to
+    blocks of one row: every nonzero row is in exactly one block.
+
+    Returns
+    -------
+    members : ndarray
+        The rows, block after block.
+    starts : ndarray
+        Block ``t`` is ``members[starts[t]:starts[t + 1]]``.
+    """
+    shuffled = [rng.permutation(rows) for rows in clusters.members()]
+    rank = np.concatenate([np.arange(rows.size) for rows in shuffled] or [np.empty(0, np.int64)])
+    members = np.concatenate(shuffled or [np.empty(0, np.int64)])
+    by_rank = np.argsort(rank, kind="stable")  # the t-th rows of all clusters form block t
+    n_blocks = int(rank.max(initial=-1)) + 1
+    return members[by_rank], np.searchsorted(rank[by_rank], np.arange(n_blocks + 1))

@@ -1,0 +1,140 @@
+"""Online k-means [king2012]_ over rows, in O(k) dot products a row.
+
+A centroid is stored as ``weight * vector`` with its squared norm, so that moving it towards a row touches
+only the row's entries. By direction, the row ``a`` acts as ``sign * a / norm(a)``, its sign turned towards
+the centroid, because ``a`` and ``-a`` are the same hyperplane; by Euclidean distance it acts as it is.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rowsolve._jit import kernel
+from rowsolve.kernels.rows import add_row, row_dot, row_norm_sq, usable_norm_sq
+
+SAME = 1e-12  # squared sine, or relative squared distance, below which two rows are the same
+_SMALL, _LARGE = 1e-100, 1e280  # a constant rate shrinks `weight` without end: rescale outside this range
+
+
+class Centroids(NamedTuple):
+    """``k`` centroids, each ``weight * vector`` with the right-hand side ``weight * target``."""
+
+    vector: np.ndarray
+    target: np.ndarray
+    weight: np.ndarray
+    vector_sq: np.ndarray  # norm(vector)**2
+    n_members: np.ndarray
+
+
+def empty_centroids(k: int, n_columns: int) -> Centroids:
+    """Return room for `k` centroids."""
+    return Centroids(np.zeros((k, n_columns)), np.zeros(k), np.ones(k), np.zeros(k), np.zeros(k, np.int64))
+
+
+@kernel
+def _likeness(rows, i, unit, by_direction, centroids, group):
+    """Return the likeness of row ``i`` to a centroid (larger is closer) and the sign to take it with."""
+    dot = row_dot(rows, i, centroids.vector[group])
+    vector_sq = centroids.vector_sq[group]
+    if by_direction:
+        if vector_sq == 0.0:
+            return 0.0, 1.0
+        cosine = dot * unit / np.sqrt(vector_sq)
+        return abs(cosine), 1.0 if cosine >= 0.0 else -1.0
+    weight = centroids.weight[group]
+    return 2.0 * weight * dot - weight * weight * vector_sq, 1.0
+
+
+@kernel
+def _pull(rows, b, i, scaled, rate, centroids, group):
+    """Move a centroid equation by ``rate`` towards ``scaled`` times equation ``i``."""
+    if rate >= 1.0:
+        centroids.vector[group, :] = 0.0
+        centroids.target[group] = 0.0
+        centroids.vector_sq[group] = 0.0
+        centroids.weight[group] = 1.0
+        push = scaled
+    else:
+        centroids.weight[group] *= 1.0 - rate
+        push = scaled * rate / centroids.weight[group]
+    dot = row_dot(rows, i, centroids.vector[group])
+    add_row(rows, i, push, centroids.vector[group])
+    centroids.target[group] += push * b[i]
+    centroids.vector_sq[group] += push * (2.0 * dot + push * row_norm_sq(rows, i))
+    if centroids.weight[group] < _SMALL or centroids.vector_sq[group] > _LARGE:
+        centroids.vector[group] *= centroids.weight[group]
+        centroids.target[group] *= centroids.weight[group]
+        centroids.vector_sq[group] *= centroids.weight[group] ** 2
+        centroids.weight[group] = 1.0
+
+
+@kernel
+def seed_centroids(rows, b, sample, by_direction, draws, centroids, odd):  # centroids, odd: INOUT
+    """Choose starting centroids among the rows in `sample` by k-means++; return how many are distinct.
+
+    `draws` are uniform numbers, one for each centroid.
+    """
+    far = np.ones(sample.size)  # squared sine or distance to the nearest centroid so far
+    for t in range(sample.size):
+        norm_sq = usable_norm_sq(rows, b, sample[t], odd)
+        if by_direction and norm_sq > 0.0:
+            far[t] = 1.0
+        else:
+            far[t] = norm_sq
+    largest = far.max()
+    for group in range(draws.size):
+        chosen = _weighted_pick(far, draws[group] * far.sum())
+        if not far[chosen] > SAME * largest:
+            return group
+        i = sample[chosen]
+        unit = 1.0 / np.sqrt(row_norm_sq(rows, i))
+        _pull(rows, b, i, unit if by_direction else 1.0, 1.0, centroids, group)
+        for t in range(sample.size):
+            if far[t] > 0.0:
+                norm_sq = row_norm_sq(rows, sample[t])
+                unit = 1.0 / np.sqrt(norm_sq)
+                like, _ = _likeness(rows, sample[t], unit, by_direction, centroids, group)
+                if by_direction:
+                    far[t] = min(far[t], max(0.0, 1.0 - like * like))
+                else:
+                    far[t] = min(far[t], max(0.0, norm_sq - like))
+    return draws.size
+
+
+@kernel
+def _weighted_pick(weights, level):
+    """Return the first place at which the running sum of `weights` exceeds `level`."""
+    best = 0
+    for t in range(weights.size):
+        if weights[t] > 0.0:
+            best = t
+            level -= weights[t]
+            if level < 0.0:
+                break
+    return best
+
+
+@kernel
+def online_kmeans(rows, b, order, by_direction, rate, centroids, k, labels, norms_sq, odd):
+    """Visit the rows in `order` once: label each with its nearest centroid, which moves towards it.
+
+    `rate` 0 stands for ``1 / count``. Zero rows get label -1. Fills `labels` and `norms_sq` at those rows.
+    """
+    for i in order:
+        norm_sq = usable_norm_sq(rows, b, i, odd)
+        norms_sq[i] = norm_sq
+        labels[i] = -1
+        if norm_sq == 0.0:
+            continue
+        unit = 1.0 / np.sqrt(norm_sq)
+        nearest, best, sign = 0, -np.inf, 1.0
+        for group in range(k):
+            like, turned = _likeness(rows, i, unit, by_direction, centroids, group)
+            if like > best:
+                nearest, best, sign = group, like, turned
+        labels[i] = nearest
+        centroids.n_members[nearest] += 1
+        pull = 1.0 / centroids.n_members[nearest] if rate == 0.0 else rate
+        _pull(rows, b, i, sign * unit if by_direction else 1.0, pull, centroids, nearest)

@@ -1,0 +1,195 @@
+"""The kinds of rows that kernels run over, and what a kernel may do with a row.
+
+A kernel is written once, with `row_dot`, `add_row` and `row_norm_sq`; Numba picks the code for the kind of
+rows at compile time, so the choice costs nothing at run time. Two fused forms serve the inner loop, where a row
+acts on x and on the probe: `measure_row` reads it once for its norm and both products, `add_row_to_both` once
+for both updates. Entries may be float32 or float64; sums and the vectors that rows act on are always float64.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rowsolve._jit import kernel, row_primitive
+
+# Outside this range the square of the norm has lost digits or is gone: 1e-150 and 1e150 are still inside.
+SMALLEST_NORM_SQ = 1e-305
+NON_FINITE, ZERO_AGAINST_B, ZERO = 0, 1, 2  # places in `odd`
+
+
+class DenseRows(NamedTuple):
+    """Rows of a two-dimensional array."""
+
+    values: np.ndarray
+
+
+class CSRRows(NamedTuple):
+    """Rows in compressed form: each column at most once in a row."""
+
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+
+
+def _dense_dot(rows, i, x):
+    total = 0.0
+    for j in range(x.size):
+        total += rows.values[i, j] * x[j]
+    return total
+
+
+def _csr_dot(rows, i, x):
+    total = 0.0
+    for k in range(rows.indptr[i], rows.indptr[i + 1]):
+        total += rows.data[k] * x[rows.indices[k]]
+    return total
+
+
+def _dense_add(rows, i, step, x):
+    for j in range(x.size):
+        x[j] += step * rows.values[i, j]
+
+
+def _csr_add(rows, i, step, x):
+    for k in range(rows.indptr[i], rows.indptr[i + 1]):
+        x[rows.indices[k]] += step * rows.data[k]
+
+
+def _dense_norm_sq(rows, i):
+    total = 0.0
+    for j in range(rows.values.shape[1]):
+        value = np.float64(rows.values[i, j])
+        total += value * value
+    return total
+
+
+def _csr_norm_sq(rows, i):
+    total = 0.0
+    for k in range(rows.indptr[i], rows.indptr[i + 1]):
+        value = np.float64(rows.data[k])
+        total += value * value
+    return total
+
+
+def _dense_measure(rows, i, x, z):
+    norm_sq, dot_x, dot_z = 0.0, 0.0, 0.0
+    for j in range(x.size):
+        value = np.float64(rows.values[i, j])
+        norm_sq += value * value
+        dot_x += value * x[j]
+        dot_z += value * z[j]
+    return norm_sq, dot_x, dot_z
+
+
+def _csr_measure(rows, i, x, z):
+    norm_sq, dot_x, dot_z = 0.0, 0.0, 0.0
+    for k in range(rows.indptr[i], rows.indptr[i + 1]):
+        value = np.float64(rows.data[k])
+        norm_sq += value * value
+        dot_x += value * x[rows.indices[k]]
+        dot_z += value * z[rows.indices[k]]
+    return norm_sq, dot_x, dot_z
+
+
+def _dense_add_to_both(rows, i, step_x, step_z, x, z):
+    for j in range(x.size):
+        value = np.float64(rows.values[i, j])
+        x[j] += step_x * value
+        z[j] += step_z * value
+
+
+def _csr_add_to_both(rows, i, step_x, step_z, x, z):
+    for k in range(rows.indptr[i], rows.indptr[i + 1]):
+        value = np.float64(rows.data[k])
+        x[rows.indices[k]] += step_x * value
+        z[rows.indices[k]] += step_z * value
+
+
+_DOT: dict[type, Any] = {DenseRows: _dense_dot, CSRRows: _csr_dot}
+_ADD: dict[type, Any] = {DenseRows: _dense_add, CSRRows: _csr_add}
+_NORM_SQ: dict[type, Any] = {DenseRows: _dense_norm_sq, CSRRows: _csr_norm_sq}
+_MEASURE: dict[type, Any] = {DenseRows: _dense_measure, CSRRows: _csr_measure}
+_ADD_TO_BOTH: dict[type, Any] = {DenseRows: _dense_add_to_both, CSRRows: _csr_add_to_both}
+
+
+@row_primitive(_DOT)
+def row_dot(rows, i, x):
+    """Return ``<a_i, x>``."""
+    return _DOT[type(rows)](rows, i, x)
+
+
+@row_primitive(_ADD)
+def add_row(rows, i, step, x):  # x: INOUT
+    """Add ``step * a_i`` to `x`."""
+    _ADD[type(rows)](rows, i, step, x)
+
+
+@row_primitive(_NORM_SQ)
+def row_norm_sq(rows, i):
+    """Return ``norm(a_i)**2``."""
+    return _NORM_SQ[type(rows)](rows, i)
+
+
+@row_primitive(_MEASURE)
+def measure_row(rows, i, x, z):
+    """Return ``norm(a_i)**2``, ``<a_i, x>`` and ``<a_i, z>``."""
+    return _MEASURE[type(rows)](rows, i, x, z)
+
+
+@row_primitive(_ADD_TO_BOTH)
+def add_row_to_both(rows, i, step_x, step_z, x, z):  # x, z: INOUT
+    """Add ``step_x * a_i`` to `x` and ``step_z * a_i`` to `z`."""
+    _ADD_TO_BOTH[type(rows)](rows, i, step_x, step_z, x, z)
+
+
+@kernel
+def is_usable(norm_sq, b, i, odd):  # odd: INOUT
+    """Tell whether row ``i`` defines a hyperplane that float64 can hold; note it in `odd` if not."""
+    if SMALLEST_NORM_SQ < norm_sq < np.inf:
+        return True
+    if not norm_sq < np.inf:
+        odd[NON_FINITE] = i
+    elif b[i] != 0.0:
+        odd[ZERO_AGAINST_B] = i
+    else:
+        odd[ZERO] = i
+    return False
+
+
+@kernel
+def usable_norm_sq(rows, b, i, odd):  # odd: INOUT
+    """Return ``norm(a_i)**2``, or 0 for a row that defines no hyperplane; note such a row in `odd`."""
+    norm_sq = row_norm_sq(rows, i)
+    return norm_sq if is_usable(norm_sq, b, i, odd) else 0.0
+
+
+@kernel
+def norms_of(rows, b, start, stop, norms_sq, odd):  # norms_sq, odd: INOUT
+    """Fill ``norms_sq[start:stop]``; 0 stands for a row that defines no hyperplane."""
+    for i in range(start, stop):
+        norms_sq[i] = usable_norm_sq(rows, b, i, odd)
+
+
+@kernel
+def distances(rows, b, order, x, out, odd):  # out, odd: INOUT
+    """Fill `out` with the distance of `x` from the hyperplane of each row in `order`; 0 for a zero row.
+
+    Return ``sum(r_i**2)`` over these rows, where ``r = b - A x``.
+    """
+    total = 0.0
+    for t in range(order.size):
+        i = order[t]
+        norm_sq = usable_norm_sq(rows, b, i, odd)
+        gap = b[i] - row_dot(rows, i, x)
+        total += gap * gap
+        out[t] = abs(gap) / np.sqrt(norm_sq) if norm_sq > 0.0 else 0.0
+    return total
+
+
+@kernel
+def add_gradient(rows, b, order, x, gradient):  # gradient: INOUT
+    """Add ``sum(r_i * a_i)`` over the rows in `order` to `gradient`, where ``r = b - A x``."""
+    for i in order:
+        add_row(rows, i, b[i] - row_dot(rows, i, x), gradient)

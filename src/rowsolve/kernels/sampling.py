@@ -1,0 +1,100 @@
+"""Drawing rows: O(1) for each, whatever their number and weights."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rowsolve._jit import kernel
+
+
+class Deck(NamedTuple):
+    """Rows in groups, each group with an alias table [walker1977]_, so that a weighted draw is O(1).
+
+    Group ``g`` holds ``members[starts[g]:starts[g + 1]]``. Position ``t`` of a group is kept with
+    probability ``keep[t]`` and otherwise sends the draw to position ``other[t]``.
+    """
+
+    members: np.ndarray
+    starts: np.ndarray
+    keep: np.ndarray
+    other: np.ndarray
+
+
+@kernel
+def fill_alias_table(weights, keep, other):  # keep, other: INOUT
+    """Fill the alias table of `weights` (not negative, not all zero) by Vose's method."""
+    n = weights.size
+    mean = 0.0
+    largest = weights.max()
+    for i in range(n):
+        mean += weights[i] / largest / n  # weights near 1e300 must not overflow
+    waiting = np.empty(n, np.int64)  # the light ones from the left, the heavy ones from the right
+    n_light = 0
+    n_heavy = 0
+    for i in range(n):
+        keep[i] = weights[i] / largest / mean
+        other[i] = i
+        if keep[i] < 1.0:
+            waiting[n_light] = i
+            n_light += 1
+        else:
+            n_heavy += 1
+            waiting[n - n_heavy] = i
+    while n_light > 0 and n_heavy > 0:
+        light = waiting[n_light - 1]
+        n_light -= 1
+        heavy = waiting[n - n_heavy]
+        other[light] = heavy
+        keep[heavy] -= 1.0 - keep[light]
+        if keep[heavy] < 1.0:
+            n_heavy -= 1
+            waiting[n_light] = heavy
+            n_light += 1
+    # What is left differs from 1 by rounding only.
+    for t in range(n_light):
+        keep[waiting[t]] = 1.0
+    for t in range(n_heavy):
+        keep[waiting[n - 1 - t]] = 1.0
+
+
+@kernel
+def draw_one(deck, group, rng):
+    """Return a row of `group`, drawn by weight."""
+    start = deck.starts[group]
+    size = deck.starts[group + 1] - start
+    spot = start + min(np.int64(rng.random() * size), size - 1)
+    if rng.random() >= deck.keep[spot]:
+        spot = start + deck.other[spot]
+    return deck.members[spot]
+
+
+@kernel
+def draw_many(deck, group, rng, order):  # order: INOUT
+    """Fill `order` with rows of `group`, drawn by weight with replacement."""
+    for t in range(order.size):
+        order[t] = draw_one(deck, group, rng)
+
+
+@kernel
+def deal(cards, first, count, rng, out):  # cards, out: INOUT
+    """Draw `count` distinct cards from ``cards[first:]`` uniformly; they end up in front and in `out`.
+
+    A few steps of the Fisher-Yates shuffle, O(count): the rest of the cards is not touched.
+    """
+    for t in range(count):
+        place = first + t
+        left = cards.size - place
+        pick = place + min(np.int64(rng.random() * left), left - 1)
+        card = cards[pick]
+        cards[pick] = cards[place]
+        cards[place] = card
+        out[t] = card
+
+
+@kernel
+def deal_blocks(cards, rng, blocks):  # cards, blocks: INOUT
+    """Fill each row of `blocks` with distinct cards, drawn uniformly from all."""
+    for t in range(blocks.shape[0]):
+        deal(cards, 0, blocks.shape[1], rng, blocks[t])

@@ -1,0 +1,17 @@
+"""The registry: a new method is a file here and a line in `METHODS`."""
+
+from __future__ import annotations
+
+from rowsolve.methods.base import Method
+from rowsolve.methods.block import Block
+from rowsolve.methods.cluster_block import ClusterBlock
+from rowsolve.methods.cluster_jl import ClusterJL
+from rowsolve.methods.cyclic import Cyclic
+from rowsolve.methods.jl import JL
+from rowsolve.methods.randomized import Randomized
+
+__all__ = ["JL", "METHODS", "Block", "ClusterBlock", "ClusterJL", "Cyclic", "Method", "Randomized"]
+
+METHODS: dict[str, type[Method]] = {
+    method.name: method for method in (Cyclic, Randomized, JL, Block, ClusterJL, ClusterBlock)
+}

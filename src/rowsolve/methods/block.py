@@ -1,0 +1,65 @@
+"""Block Kaczmarz: several random rows at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from rowsolve.kernels.blocks import BlockRoom, block_room, project_blocks
+from rowsolve.kernels.sampling import deal_blocks
+from rowsolve.methods.base import Method, Plan, positive_integer
+
+__all__ = ["Block"]
+
+
+class _Plan(Plan):
+    room: BlockRoom
+    cards: np.ndarray
+
+
+@dataclass(frozen=True)
+class Block(Method):
+    """Project on `block_size` rows at once, drawn uniformly without replacement [elfving1980]_ [needell2014]_.
+
+    The step is ``x += pinv(A_t) (b_t - A_t x)``. With noise in b it hovers around a *weighted*
+    least-squares solution, so it is no least-squares solver.
+
+    Parameters
+    ----------
+    block_size : int
+        From 1 up; a block with at least p independent rows solves a consistent system in one step.
+    """
+
+    block_size: int = 4
+
+    name: ClassVar[str] = "block"
+    summary: ClassVar[str] = "several random rows at once, projected on exactly"
+    reference: ClassVar[str] = "Elfving 1980, Needell and Tropp 2014 (the paper's RKA-Block)"
+
+    def __post_init__(self):
+        positive_integer("block_size", self.block_size)
+
+    def prepare(self, system, rng):
+        """Lay out the cards and the working arrays; read nothing."""
+        if self.block_size > system.n_rows:
+            raise ValueError(
+                f"`block_size` must be at most the number of rows, {system.n_rows}, got {self.block_size}."
+            )
+        work = system.entries_per_row * (1 + self.block_size / 2) + self.block_size**2 / 6
+        plan = _Plan(system, work, self.block_size)
+        plan.room = block_room(self.block_size, system.n_columns)
+        plan.cards = np.arange(system.n_rows)
+        return plan
+
+    def advance(self, plan, iterates, n_rows, rng, drops):
+        """Project on `n_rows` rows, a block at a time."""
+        system = plan.system
+        n_blocks = max(1, n_rows // self.block_size)
+        order = np.empty((n_blocks, self.block_size), np.int64)
+        deal_blocks(plan.cards, rng, order)
+        order = order.ravel()
+        sizes = np.full(n_blocks, self.block_size)
+        project_blocks(system.rows, system.b, order, sizes, iterates, drops, plan.room, system.odd)
+        return order

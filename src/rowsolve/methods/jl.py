@@ -1,0 +1,124 @@
+"""Greedy choice of rows by sketched distances, over all rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rowsolve.kernels.sampling import Deck, fill_alias_table
+from rowsolve.kernels.sketched import Position, Sketch, greedy_sweep, sketch_rows
+from rowsolve.methods.base import Method, Plan, positive_integer
+
+__all__ = ["JL", "SketchedPlan", "advance_sketched", "prepare_sketched"]
+
+
+class SketchedPlan(Plan):
+    """Sketches of all rows, and the decks that candidates are drawn from."""
+
+    phi: np.ndarray
+    centroids: np.ndarray
+    targets: np.ndarray
+    sketch: Sketch
+    deck: Deck
+    n_candidates: int
+    position: Position
+
+
+@dataclass(frozen=True)
+class JL(Method):
+    """Project on the furthest of `n_candidates` random rows, judged by a sketch [eldar2011]_.
+
+    With ``Phi`` of shape (sketch_size, p) and entries N(0, 1/sketch_size), ``alpha_i = Phi a_i`` is computed
+    once (one pass over A, ``n * sketch_size`` numbers of memory). Candidates are drawn by squared norm and
+    scored by ``abs(b_i - <alpha_i, Phi x>) / norm(alpha_i)``; the best is compared, exactly, with the first
+    one drawn.
+
+    The sketch errs by about ``norm(a) norm(x) / sqrt(sketch_size)`` while a residual is about
+    ``norm(a) norm(x* - x) / sqrt(p)``: once x is near ``x*`` the choice is close to random.
+
+    Parameters
+    ----------
+    sketch_size : int or None
+        None stands for ``ceil(4 log(p))``, at least 1.
+    n_candidates : int or None
+        None stands for p.
+    """
+
+    sketch_size: int | None = None
+    n_candidates: int | None = None
+
+    name: ClassVar[str] = "jl"
+    summary: ClassVar[str] = "the furthest of many candidates, by sketched distance"
+    reference: ClassVar[str] = "Eldar and Needell 2011 (the paper's RKA-JL)"
+
+    def __post_init__(self):
+        check_sketch_parameters(self)
+
+    def prepare(self, system, rng):
+        """Sketch every row (one pass)."""
+        return prepare_sketched(self, system, rng, [np.arange(system.n_rows)], None)
+
+    def advance(self, plan, iterates, n_rows, rng, drops):
+        """Take greedy steps, two rows of A each."""
+        return advance_sketched(plan, iterates, n_rows, rng, drops)
+
+
+def check_sketch_parameters(method: Any) -> None:
+    """Raise unless the parameters of a sketch make sense."""
+    for name in ("sketch_size", "n_candidates"):
+        if getattr(method, name) is not None:
+            positive_integer(name, getattr(method, name))
+
+
+def prepare_sketched(method, system, rng, groups, clusters) -> SketchedPlan:
+    """Sketch the rows and make a deck of each group; `clusters` supplies centroid equations if not None."""
+    p = system.n_columns
+    size = method.sketch_size or max(1, math.ceil(4 * math.log(p)))
+    n_candidates = method.n_candidates or p
+    plan = SketchedPlan(system, system.entries_per_row + n_candidates * (size + 8) / 2, rows_per_step=2)
+    plan.n_candidates = n_candidates
+    plan.phi = rng.standard_normal((size, p)) / math.sqrt(size)
+    plan.centroids = np.zeros((0, p)) if clusters is None else clusters.centroids
+    plan.targets = np.zeros(0) if clusters is None else clusters.targets
+    n, k = system.n_rows, plan.targets.size
+    plan.sketch = Sketch(np.zeros((n, size)), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros((n, k)))
+    for start, stop in system.pieces():
+        sketch_rows(system.rows, system.b, start, stop, plan.phi, plan.centroids, plan.sketch, system.odd)
+    plan.deck = _decks(groups, plan.sketch)
+    norms = np.linalg.norm(plan.centroids, axis=1)
+    plan.position = Position(np.zeros(size), np.zeros(k), np.where(norms > 0.0, norms, np.inf))
+    return plan
+
+
+def _decks(groups, sketch) -> Deck:
+    """Make alias tables by squared norm inside each group, of its rows that can be candidates."""
+    groups = [rows[sketch.length[rows] > 0.0] for rows in groups]
+    members = np.concatenate([*groups, np.empty(0, np.int64)])
+    starts = np.cumsum([0, *(rows.size for rows in groups)])
+    deck = Deck(members, starts, np.empty(members.size), np.empty(members.size, np.int64))
+    for start, stop in pairwise(starts):
+        if stop > start:
+            weights = sketch.norms_sq[members[start:stop]]
+            fill_alias_table(weights, deck.keep[start:stop], deck.other[start:stop])
+    return deck
+
+
+def advance_sketched(plan, iterates, n_rows, rng, drops) -> np.ndarray:
+    """Take greedy steps that read about `n_rows` rows of A."""
+    system = plan.system
+    if plan.deck.members.size == 0:  # A is all zero
+        drops[:] = 0.0
+        return np.empty(0, np.int64)
+    # Afresh each burst, so that rounding does not pile up.
+    plan.position.sketched[:] = plan.phi @ iterates[0]
+    plan.position.centroid_gaps[:] = (plan.targets - plan.centroids @ iterates[0]) / plan.position.centroid_norms
+    visited = np.empty(2 * max(1, n_rows // 2), np.int64)
+    greedy_sweep(
+        system.rows, system.b, plan.sketch, plan.deck, plan.n_candidates,
+        plan.position, iterates, rng, drops, visited,
+    )  # fmt: skip
+    return visited

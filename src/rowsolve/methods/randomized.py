@@ -1,0 +1,90 @@
+"""Randomized Kaczmarz: one random row at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from rowsolve.kernels.rows import norms_of
+from rowsolve.kernels.sampling import Deck, deal, draw_many, fill_alias_table
+from rowsolve.kernels.sweep import sweep
+from rowsolve.methods.base import Method, Plan, one_of
+
+__all__ = ["Randomized"]
+
+
+class _Plan(Plan):
+    deck: Deck | None = None  # for draws by norm
+    cards: np.ndarray | None = None  # for draws without replacement
+    next_card = 0
+
+
+@dataclass(frozen=True)
+class Randomized(Method):
+    """Draw row ``i`` with probability ``norm(A[i])**2 / norm(A, 'fro')**2`` [strohmer2009]_.
+
+    Parameters
+    ----------
+    weights : {"norms", "uniform"}
+        ``"norms"`` is the published method and reads A once beforehand; ``"uniform"`` reads nothing
+        beforehand.
+    replace : bool
+        False visits each row once, in random order, before any comes again (random reshuffling). It needs
+        ``weights="uniform"``.
+    """
+
+    weights: Literal["norms", "uniform"] = "norms"
+    replace: bool = True
+
+    name: ClassVar[str] = "randomized"
+    summary: ClassVar[str] = "one random row at a time, drawn by squared norm or uniformly"
+    reference: ClassVar[str] = "Strohmer and Vershynin 2009 (the paper's RKA)"
+
+    def __post_init__(self):
+        one_of("weights", self.weights, ("norms", "uniform"))
+        if not self.replace and self.weights == "norms":
+            raise ValueError(
+                "`replace=False` visits every row equally often, so it needs `weights='uniform'`, got 'norms'."
+            )
+
+    def prepare(self, system, rng):
+        """Compute the norms (one pass) for weighted draws; lay out the cards for draws without replacement."""
+        plan = _Plan(system)
+        if self.weights == "norms":
+            plan.deck = _deck_by_norm(system)
+        elif not self.replace:
+            plan.cards = np.arange(system.n_rows)
+        return plan
+
+    def advance(self, plan, iterates, n_rows, rng, drops):
+        """Project on `n_rows` random rows."""
+        system = plan.system
+        if plan.deck is not None:
+            order = np.empty(n_rows, np.int64)
+            draw_many(plan.deck, 0, rng, order)
+        elif plan.cards is not None:
+            order = np.empty(min(n_rows, system.n_rows - plan.next_card), np.int64)
+            deal(plan.cards, plan.next_card, order.size, rng, order)
+            plan.next_card = (plan.next_card + order.size) % system.n_rows
+        else:
+            order = rng.integers(0, system.n_rows, n_rows)
+        sweep(system.rows, system.b, order, iterates, drops, system.odd)
+        return order
+
+
+def _deck_by_norm(system) -> Deck | None:
+    norms_sq = np.empty(system.n_rows)
+    for start, stop in system.pieces():
+        norms_of(system.rows, system.b, start, stop, norms_sq, system.odd)
+    if not norms_sq.any():
+        return None  # A is all zero: any row will do
+    deck = Deck(
+        np.arange(system.n_rows),
+        np.array([0, system.n_rows]),
+        np.empty(system.n_rows),
+        np.empty(system.n_rows, np.int64),
+    )
+    fill_alias_table(norms_sq, deck.keep, deck.other)
+    return deck

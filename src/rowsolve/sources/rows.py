@@ -1,0 +1,129 @@
+"""Rows in memory or mapped into it, as the kernels take them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rowsolve.kernels.rows import CSRRows, DenseRows
+
+__all__ = ["Source", "open_rows"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Rows, and what must be known of them before they are read.
+
+    Attributes
+    ----------
+    rows : DenseRows or CSRRows
+    shape : (int, int)
+    entries_per_row : float
+        Stored numbers a row, on average.
+    eps : float
+        Relative precision of the numbers as they were given.
+    """
+
+    rows: DenseRows | CSRRows
+    shape: tuple[int, int]
+    entries_per_row: float
+    eps: float
+
+    def row(self, i: int) -> np.ndarray:
+        """Return row `i` written out in full, to look at it."""
+        if isinstance(self.rows, DenseRows):
+            return np.asarray(self.rows.values[i], dtype=float)
+        out = np.zeros(self.shape[1])
+        part = slice(self.rows.indptr[i], self.rows.indptr[i + 1])
+        out[self.rows.indices[part]] = self.rows.data[part]
+        return out
+
+
+def open_rows(A: Any) -> Source:
+    """Return the rows of `A` without copying float32 and float64 arrays.
+
+    float32 and float64 stay what they are (float16 becomes float32, wider floats float64, integers and
+    booleans float64). Fortran-ordered and strided arrays are read where they are: each number of a row then
+    comes from another cache line, which is many times slower than C order; ``np.ascontiguousarray(A)`` is
+    worth its copy when it fits. CSR is taken as it is; other sparse formats are converted to it.
+    """
+    if _is_sparse(A):
+        return _open_sparse(A)
+    array = _as_array(A, "A")
+    if array.ndim != 2:
+        raise ValueError(f"`A` must have two dimensions, rows and columns: got shape {array.shape}.")
+    if 0 in array.shape:
+        raise ValueError(f"`A` must have at least one row and one column: got shape {array.shape}.")
+    values = frozen(array.astype(_kept_dtype(array.dtype), copy=False))
+    return Source(DenseRows(values), values.shape, float(values.shape[1]), _precision(array.dtype))
+
+
+def frozen(array: np.ndarray) -> np.ndarray:
+    """Return a read-only view: memmaps and arrays then share one compiled kernel, and nothing is written to."""
+    view = np.asarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
+def as_vector(values: Any, name: str, length: int, what: str) -> tuple[np.ndarray, float]:
+    """Return `values` as a finite float64 vector of the given length, and the precision it was given in."""
+    array = _as_array(values, name)
+    if array.ndim == 2 and 1 in array.shape and array.size == length:
+        array = array.reshape(-1)  # a column, as MatrixMarket files hold it
+    if array.ndim != 1:
+        raise ValueError(f"`{name}` must have one dimension: got shape {array.shape}.")
+    if array.size != length:
+        raise ValueError(f"`{name}` must have one entry per {what}: expected {length}, got {array.size}.")
+    vector = np.ascontiguousarray(array, dtype=float)
+    bad = np.flatnonzero(~np.isfinite(vector))
+    if bad.size:
+        raise ValueError(f"`{name}` must be finite: entry {bad[0]} is {vector[bad[0]]}.")
+    return vector, _precision(array.dtype)
+
+
+def _as_array(values: Any, name: str) -> np.ndarray:
+    """Return `values` as an array of real numbers."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise ValueError(f"`{name}` has masked entries: remove those rows, or fill them.")
+    try:
+        array = values if isinstance(values, np.ndarray) else np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"`{name}` must be an array of real numbers, rows of equal length: {error}.") from None
+    kind = array.dtype.kind
+    if kind == "c":
+        raise TypeError(
+            f"`{name}` must be real, got {array.dtype}: stack the real and the imaginary parts into one real system."
+        )
+    if kind not in "fiub":
+        raise TypeError(f"`{name}` must hold real numbers, got an array of dtype {array.dtype}.")
+    return array
+
+
+def _kept_dtype(dtype: np.dtype) -> type[np.floating]:
+    return np.float32 if dtype.kind == "f" and dtype.itemsize <= 4 else np.float64
+
+
+def _precision(dtype: np.dtype) -> float:
+    """Integers are exact; float16 and float32 are known only to their own rounding."""
+    return float(max(np.finfo(dtype if dtype.kind == "f" else np.float64).eps, np.finfo(np.float64).eps))
+
+
+def _is_sparse(A: Any) -> bool:
+    # Without importing scipy.sparse for those who do not use it.
+    return type(A).__module__.startswith("scipy.sparse") and hasattr(A, "tocsr")
+
+
+def _open_sparse(A: Any) -> Source:
+    if A.ndim != 2 or 0 in A.shape:
+        raise ValueError(f"`A` must have at least one row and one column: got shape {A.shape}.")
+    _as_array(np.empty(0, A.dtype), "A")
+    csr = A.tocsr()
+    csr.check_format(full_check=True)  # an index out of range would let a kernel write anywhere
+    if not csr.has_canonical_format:  # a repeated column would falsify the norm of its row
+        csr = csr.copy()
+        csr.sum_duplicates()
+    data = csr.data.astype(_kept_dtype(csr.dtype), copy=False)
+    rows = CSRRows(frozen(data), frozen(csr.indices), frozen(csr.indptr))
+    return Source(rows, csr.shape, csr.nnz / csr.shape[0], _precision(csr.dtype))

@@ -1,0 +1,204 @@
+"""The command line as a person or a script meets it: in a process of its own where that matters."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from conftest import gaussian, relative_error
+from typer.testing import CliRunner
+
+import rowsolve
+from rowsolve.cli import app
+from rowsolve.cli.methods import methods_as_markdown
+
+A, b, X_TRUE = gaussian(600, 12)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("A.npy", A)
+    np.save("b.npy", b)
+    return tmp_path
+
+
+def run(*args):
+    return CliRunner().invoke(app, [str(arg) for arg in args], env={"COLUMNS": "200"})
+
+
+def files(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_solve__writes_x_and_says_so(folder):
+    result = run("solve", "A.npy", "b.npy", "-o", "x.npy", "--seed", 0)
+    assert result.exit_code == 0
+    assert "CONVERGED" in result.output
+    assert "written to x.npy" in result.output
+    assert relative_error(np.load("x.npy"), X_TRUE) < 2e-6
+    assert files(folder) == ["A.npy", "b.npy", "x.npy"]
+
+
+@pytest.mark.parametrize("method", sorted(rowsolve.METHODS))
+def test_solve__is_the_same_as_in_python(folder, method):
+    assert run("solve", "A.npy", "b.npy", "-o", "x.csv", "--seed", 3, "-m", method, "--rtol", 1e-4).exit_code == 0
+    expected = rowsolve.solve(A, b, method, rtol=1e-4, rng=3).x
+    np.testing.assert_array_equal(np.loadtxt("x.csv"), expected)
+
+
+def test_solve__without_output_says_that_x_is_not_kept(folder):
+    result = run("solve", "A.npy", "b.npy", "--seed", 0)
+    assert result.exit_code == 0
+    assert "not written: give -o FILE" in result.output
+
+
+def test_solve__that_does_not_converge_exits_with_1_and_writes_x(folder):
+    result = run("solve", "A.npy", "b.npy", "-o", "x.npy", "--max-passes", 0.2, "--seed", 0)
+    assert result.exit_code == 1
+    assert "MAX_PASSES" in result.output
+    assert np.load("x.npy").shape == (12,)
+
+
+def test_solve__as_json(folder):
+    result = run("solve", "A.npy", "b.npy", "-o", "x.npy", "--seed", 0, "--json", "--check", "full")
+    found = json.loads(result.stdout)
+    assert result.exit_code == 0
+    assert found["status"] == "CONVERGED"
+    assert found["residual"]["full"] is True
+    assert found["output"] == "x.npy"
+    assert found["error_estimate"] < 1e-6
+    assert found["rows_read"] == pytest.approx(600 * found["passes"])
+    with (folder / "b.npy").open("wb") as file:
+        np.save(file, np.full(600, np.nan))
+    result = run("solve", "A.npy", "b.npy", "--json")
+    assert result.exit_code == 2
+    assert json.loads(result.stdout) == {"status": "BAD_INPUT", "message": "`b` must be finite: entry 0 is nan."}
+
+
+def test_solve__starts_from_x0(folder):
+    np.save("x0.npy", X_TRUE)
+    found = json.loads(run("solve", "A.npy", "b.npy", "--x0", "x0.npy", "--json", "--seed", 0).stdout)
+    assert found["rows_read"] == 64 + 256
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("missing.npy", "b.npy"), "missing.npy: no such file"),
+        (("A.npy", "b.txt"), "expected a file ending in"),
+        (("A.npy", "A.npy"), "`b` must have one dimension"),
+        (("A.npy", "b.npy", "--rtol", "-1"), "`rtol` must be a finite number of at least 0, got -1.0"),
+        (("A.npy", "b.npy", "--method", "cluster_jl"), "did you mean 'cluster-jl'"),
+        (("A.npy", "b.npy", "--check", "no"), "`check` must be 'sampled' or 'full'"),
+        (("A.npy", "b.npy", "--x0", "none.npy"), "none.npy: no such file"),
+        (("A.npy", "b.npy", "--x0", "b.npy"), "`x0` must have one entry per column"),
+        (("A.npy", "b.npy", "-o", "x.xls"), "x.xls: expected a file name ending in .npy or .csv"),
+        (("A.npy", "b.npy", "-o", "nowhere/x.npy"), "there is no folder nowhere"),
+    ],
+)
+def test_bad_input__exits_with_2_and_writes_nothing(folder, args, words):
+    output = () if "-o" in args else ("-o", "x.npy")
+    result = run("solve", *args, *output)
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert "Traceback" not in result.output
+    assert files(folder) == ["A.npy", "b.npy"]
+
+
+def test_bad_input__leaves_an_older_output_alone(folder):
+    np.save("x.npy", np.arange(3))
+    np.save("A.npy", np.where(np.arange(600)[:, None] == 0, np.nan, A))
+    result = run("solve", "A.npy", "b.npy", "-o", "x.npy", "-m", "cyclic")
+    assert result.exit_code == 2
+    assert "row 0 has nan in column 0" in result.stderr
+    assert np.load("x.npy").tolist() == [0, 1, 2]
+    assert files(folder) == ["A.npy", "b.npy", "x.npy"]
+
+
+def test_output__that_cannot_be_written_is_found_out_before_solving(folder, monkeypatch):
+    monkeypatch.setattr(rowsolve, "solve", lambda *_, **__: pytest.fail("solved first"))
+    (folder / "taken.npy").mkdir()
+    for name, words in (("taken.npy", "is a folder"), ("no/x.npy", "there is no folder")):
+        result = run("solve", "A.npy", "b.npy", "-o", name)
+        assert result.exit_code == 2
+        assert words in result.stderr
+
+
+def test_output__on_a_full_disk_leaves_nothing_half_written(folder, monkeypatch):
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    np.save("x.npy", np.arange(3))
+    monkeypatch.setattr(os, "fsync", full)
+    result = run("solve", "A.npy", "b.npy", "-o", "x.npy")
+    assert result.exit_code == 2
+    assert "x.npy: could not be written: No space left on device" in result.stderr
+    assert np.load("x.npy").tolist() == [0, 1, 2]
+    assert files(folder) == ["A.npy", "b.npy", "x.npy"]
+
+
+def test_output__has_the_usual_permissions(folder):
+    run("solve", "A.npy", "b.npy", "-o", "x.npy")
+    plain = folder / "plain"
+    plain.touch()
+    assert (folder / "x.npy").stat().st_mode == plain.stat().st_mode
+
+
+@pytest.mark.compiled
+def test_ctrl_c__writes_x_and_says_so(folder):
+    hard = A.copy()
+    hard[:, 0] = hard[:, 1] + 1e-5 * hard[:, 0]
+    np.save("A.npy", hard)
+    np.save("b.npy", hard @ X_TRUE)
+    command = [sys.executable, "-m", "rowsolve", "solve", "A.npy", "b.npy", "-o", "x.npy"]
+    command += ["--max-passes", "1e12", "--rtol", "1e-9", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        time.sleep(6)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert json.loads(output)["status"] == "INTERRUPTED"
+    assert np.load("x.npy").any()
+
+
+def test_methods__lists_the_registry():
+    result = run("methods")
+    assert result.exit_code == 0
+    for name, method in rowsolve.METHODS.items():
+        assert name in result.output
+        assert f"| `{name}` | {method.summary} |" in methods_as_markdown()
+
+
+@pytest.mark.compiled
+def test_demo__prints_a_table_and_writes_a_picture(folder):
+    result = run("demo", "--quick", "--out", "demo.png")
+    assert result.exit_code == 0
+    for words in ("rowsolve", "scipy lsmr", "scipy lsqr", "numpy lstsq", "true error", "Picture: demo.png"):
+        assert words in result.output
+    assert (folder / "demo.png").read_bytes().startswith(b"\x89PNG")
+    assert run("demo", "--quick", "--out", "nowhere/demo.png").exit_code == 2
+
+
+def test_version_and_help():
+    assert run("--version").output.strip() == f"rowsolve {rowsolve.__version__}"
+    assert "Exit code 0: converged" in run("--help").output
+    assert run("nonsense").exit_code == 2
+
+
+def test_progress__shows_error_rows_passes_and_time_left():
+    from rowsolve import Event
+    from rowsolve.cli.progress import _figures, _time_left
+
+    event = Event("solve", 12_345, 1.25, 0.5, 3.2e-4, 0.75, 12.0, np.zeros(1))
+    assert _figures(event) == "error ~3.2e-04, 12,345 rows (1.25 passes), 12.0 s left"
+    assert _figures(Event("prepare", 10, 0.1, 0.1, np.nan, np.nan, np.nan, np.zeros(1))) == "10 rows (0.10 passes)"
+    assert _time_left(90) == "2 min left"
+    assert _time_left(7200) == "2.0 h left"
+    assert _time_left(np.inf) == "time left not known yet"

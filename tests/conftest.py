@@ -1,0 +1,77 @@
+"""What all tests share: systems of a size that suits compiled and plain Python runs alike."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from numba import config
+from scipy import sparse
+
+JIT = not config.DISABLE_JIT
+# The sizes of the promise; a tenth of them when every loop runs in plain Python.
+N_ROWS, N_COLUMNS = (4000, 200) if JIT else (300, 16)
+
+settings.register_profile("rowsolve", deadline=None, derandomize=True, max_examples=60 if JIT else 20)
+settings.load_profile("rowsolve")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "compiled: needs compiled kernels (speed, caches, large systems)")
+
+
+def gaussian(n_rows=N_ROWS, n_columns=N_COLUMNS, seed=0, noise=0.0):
+    """Return A, b, and the x that b was made of."""
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((n_rows, n_columns))
+    x = rng.standard_normal(n_columns)
+    b = A @ x
+    return A, b + noise * np.std(b) * rng.standard_normal(n_rows), x
+
+
+def relative_error(x, reference):
+    return float(np.linalg.norm(x - reference) / np.linalg.norm(reference))
+
+
+def as_dense(A, _folder):
+    return np.ascontiguousarray(A)
+
+
+def as_float32(A, _folder):
+    return A.astype(np.float32)
+
+
+def as_fortran(A, _folder):
+    return np.asfortranarray(A)
+
+
+def as_strided(A, _folder):
+    return np.repeat(np.repeat(A, 2, axis=0), 2, axis=1)[::2, ::2]
+
+
+def as_csr(A, _folder):
+    return sparse.csr_array(A)
+
+
+def as_csc(A, _folder):
+    return sparse.csc_matrix(A)
+
+
+def as_coo(A, _folder):
+    return sparse.coo_array(A)
+
+
+def as_readonly_memmap(A, folder):
+    np.save(folder / "A.npy", A)
+    return np.load(folder / "A.npy", mmap_mode="r")
+
+
+STORES = [as_dense, as_float32, as_fortran, as_strided, as_csr, as_csc, as_coo, as_readonly_memmap]
+if not JIT:  # to plain Python they are all alike
+    STORES = [as_dense, as_float32, as_csr]
+
+
+@pytest.fixture(params=STORES, ids=lambda store: store.__name__.removeprefix("as_"))
+def store(request, tmp_path):
+    """A function that stores a matrix in one of the supported ways."""
+    return lambda A: request.param(A, tmp_path)

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import naive
+import numpy as np
+import pytest
+
+from rowsolve.kernels.kmeans import empty_centroids, online_kmeans, seed_centroids
+from rowsolve.sources import open_rows
+
+
+def clustered(seed=0, n_rows=60, n_columns=8, k=3):
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((k, n_columns))[rng.integers(0, k, n_rows)] + 0.2 * rng.standard_normal((n_rows, n_columns))
+    A *= rng.choice([-1.0, 1.0], n_rows)[:, None] * rng.uniform(0.5, 2.0, n_rows)[:, None]
+    A[7] = 0.0
+    return A, rng.standard_normal(n_rows), rng.permutation(n_rows)
+
+
+@pytest.mark.parametrize("by_direction", [True, False])
+@pytest.mark.parametrize("rate", [None, 0.05, 0.9])
+def test_online_kmeans__matches_naive(store, by_direction, rate):
+    A, b, order = clustered()
+    b[7] = 0.0
+    rows, odd = open_rows(store(A)).rows, np.full(3, -1)
+    centroids = empty_centroids(3, 8)
+    k = seed_centroids(rows, b, order[:20], by_direction, np.array([0.1, 0.5, 0.9]), centroids, odd)
+    assert k == 3
+    starts = centroids.vector * centroids.weight[:, None]
+    start_targets = centroids.target * centroids.weight
+    labels, norms_sq = np.empty(60, np.int64), np.empty(60)
+    args = (by_direction, rate or 0.0, centroids, 3, labels, norms_sq, odd)
+    online_kmeans(rows, b, order[:25], *args)
+    online_kmeans(rows, b, order[25:], *args)  # in chunks
+
+    expected, vectors, targets = naive.online_kmeans(A, b, order, starts, by_direction=by_direction, rate=rate)
+    if rate is not None:  # the naive version starts its targets at zero
+        counts = np.bincount(expected[expected >= 0], minlength=3)
+        targets = targets + start_targets * (1 - rate) ** counts
+    assert labels.tolist() == expected.tolist()
+    assert labels[7] == -1
+    scale = centroids.weight[:, None]
+    np.testing.assert_allclose(centroids.vector * scale, vectors, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(centroids.target * centroids.weight, targets, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(norms_sq, (A**2).sum(axis=1), rtol=1e-6)
+
+
+def test_online_kmeans__a_constant_rate_runs_for_ever():
+    A = np.array([[1.0, 0.0], [1.0, 0.1]])
+    centroids, odd = empty_centroids(1, 2), np.full(3, -1)
+    rows, order = open_rows(A).rows, np.tile([0, 1], 3000)
+    seed_centroids(rows, np.ones(2), np.array([0]), False, np.array([0.5]), centroids, odd)
+    online_kmeans(rows, np.ones(2), order, False, 0.5, centroids, 1, np.empty(2, np.int64), np.empty(2), odd)
+    vector = centroids.vector[0] * centroids.weight[0]
+    np.testing.assert_allclose(vector, [1.0, 0.1 * 2 / 3], rtol=1e-10)
+    assert centroids.target[0] * centroids.weight[0] == pytest.approx(1.0)
+
+
+def test_seeds__are_as_many_as_there_are_different_directions():
+    A = np.array([[1.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, 3.0], [0.0, 0.0]])
+    rows = open_rows(A).rows
+    for by_direction, n_different in ((True, 2), (False, 4)):
+        centroids, odd = empty_centroids(5, 2), np.full(3, -1)
+        draws = np.linspace(0.05, 0.95, 5)
+        assert seed_centroids(rows, np.ones(5), np.arange(5), by_direction, draws, centroids, odd) == n_different
+    zero = open_rows(np.zeros((3, 2))).rows
+    assert seed_centroids(zero, np.zeros(3), np.arange(3), True, np.ones(2) / 2, empty_centroids(2, 2), odd) == 0
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e150])
+@pytest.mark.parametrize("by_direction", [True, False])
+def test_online_kmeans__scale_does_not_matter(scale, by_direction):
+    A, b, order = clustered()
+    labels, norms_sq, odd = np.empty((2, 60), np.int64), np.empty(60), np.full(3, -1)
+    for found, factor in zip(labels, (1.0, scale), strict=True):
+        rows, centroids = open_rows(A * factor).rows, empty_centroids(3, 8)
+        seed_centroids(rows, b, order[:20], by_direction, np.array([0.1, 0.5, 0.9]), centroids, odd)
+        online_kmeans(rows, b, order, by_direction, 0.0, centroids, 3, found, norms_sq, odd)
+        assert np.isfinite(centroids.vector).all()
+    assert labels[0].tolist() == labels[1].tolist()

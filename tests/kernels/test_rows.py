@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from rowsolve.kernels.rows import (
+    NON_FINITE,
+    ZERO,
+    ZERO_AGAINST_B,
+    add_gradient,
+    distances,
+    norms_of,
+    usable_norm_sq,
+)
+from rowsolve.sources import open_rows
+
+
+def some_rows(seed=0):
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((12, 7)) * (rng.random((12, 7)) < 0.6)
+    A[3] = 0.0
+    return A, rng.standard_normal(12), rng.standard_normal(7)
+
+
+def test_norms__match_numpy(store):
+    A, b, _ = some_rows()
+    kept = store(A)
+    norms_sq, odd = np.empty(12), np.full(3, -1)
+    norms_of(open_rows(kept).rows, b, 0, 12, norms_sq, odd)
+    rtol = 1e-6 if kept.dtype == np.float32 else 1e-13
+    np.testing.assert_allclose(norms_sq, (A**2).sum(axis=1), rtol=rtol)
+    assert odd.tolist() == [-1, 3, -1]
+
+
+def test_distances__match_numpy_and_return_the_squared_residual(store):
+    A, b, x = some_rows()
+    order = np.array([5, 0, 3, 11, 5])
+    out = np.empty(5)
+    total = distances(open_rows(store(A)).rows, b, order, x, out, np.full(3, -1))
+    gaps = b - A @ x
+    norms = np.linalg.norm(A, axis=1)
+    expected = np.where(norms > 0, np.abs(gaps) / np.where(norms > 0, norms, 1), 0.0)
+    np.testing.assert_allclose(out, expected[order], rtol=2e-6)
+    assert total == pytest.approx((gaps[order] ** 2).sum(), rel=2e-6)
+
+
+def test_gradient__matches_numpy(store):
+    A, b, x = some_rows()
+    gradient = np.zeros(7)
+    add_gradient(open_rows(store(A)).rows, b, np.arange(12), x, gradient)
+    np.testing.assert_allclose(gradient, A.T @ (b - A @ x), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize(
+    ("row", "b", "sort"),
+    [
+        ([np.nan, 1.0], 1.0, NON_FINITE),
+        ([np.inf, 1.0], 0.0, NON_FINITE),
+        ([1e200, 1.0], 0.0, NON_FINITE),
+        ([0.0, 0.0], 1.0, ZERO_AGAINST_B),
+        ([0.0, 0.0], 0.0, ZERO),
+        ([1e-200, 0.0], 0.0, ZERO),
+    ],
+)
+def test_usable_norm__notes_odd_rows(make, row, b, sort):
+    rows = open_rows(make(np.array([[1.0, 2.0], row]))).rows
+    odd = np.full(3, -1)
+    with np.errstate(all="ignore"):  # plain Python warns where compiled code does not
+        assert usable_norm_sq(rows, np.array([0.0, b]), 0, odd) == 5.0
+        assert odd.tolist() == [-1, -1, -1]
+        assert usable_norm_sq(rows, np.array([0.0, b]), 1, odd) == 0.0
+    assert odd[sort] == 1
+    assert (odd >= 0).sum() == 1
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e150])
+def test_usable_norm__takes_the_scales_that_are_promised(scale):
+    rows = open_rows(np.full((1, 50), scale)).rows
+    assert usable_norm_sq(rows, np.ones(1), 0, np.full(3, -1)) == pytest.approx(50 * scale**2)

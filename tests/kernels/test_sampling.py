@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rowsolve.kernels.sampling import Deck, deal, deal_blocks, draw_many, fill_alias_table
+
+
+def probabilities(keep, other):
+    """What the table draws, worked out exactly."""
+    out = np.zeros(keep.size)
+    for i in range(keep.size):
+        out[i] += keep[i] / keep.size
+        out[other[i]] += (1 - keep[i]) / keep.size
+    return out
+
+
+@given(weights=st.lists(st.floats(0, 1e6), min_size=1, max_size=30).filter(lambda w: max(w) > 1e-3))
+def test_alias_table__draws_by_weight_exactly(weights):
+    weights = np.array(weights)
+    keep, other = np.empty(weights.size), np.empty(weights.size, np.int64)
+    fill_alias_table(weights, keep, other)
+    assert ((keep >= 0) & (keep <= 1)).all()
+    np.testing.assert_allclose(probabilities(keep, other), weights / weights.sum(), atol=1e-12)
+
+
+def test_alias_table__takes_weights_near_the_end_of_the_range():
+    keep, other = np.empty(3), np.empty(3, np.int64)
+    fill_alias_table(np.array([1e307, 1e307, 2e307]), keep, other)
+    np.testing.assert_allclose(probabilities(keep, other), [0.25, 0.25, 0.5])
+
+
+def test_draws__stay_in_their_group_and_never_take_weight_zero():
+    weights = [np.array([1.0, 0.0, 3.0]), np.array([2.0, 2.0])]
+    deck = Deck(np.array([7, 8, 9, 3, 4]), np.array([0, 3, 5]), np.empty(5), np.empty(5, np.int64))
+    fill_alias_table(weights[0], deck.keep[:3], deck.other[:3])
+    fill_alias_table(weights[1], deck.keep[3:], deck.other[3:])
+    order = np.empty(4000, np.int64)
+    draw_many(deck, 0, np.random.default_rng(0), order)
+    assert set(order.tolist()) == {7, 9}
+    assert np.mean(order == 9) == pytest.approx(0.75, abs=0.03)
+    draw_many(deck, 1, np.random.default_rng(0), order)
+    assert set(order.tolist()) == {3, 4}
+
+
+@given(first=st.integers(0, 9), count=st.integers(1, 10), seed=st.integers(0, 10**6))
+def test_deal__takes_distinct_cards_and_loses_none(first, count, seed):
+    count = min(count, 10 - first)
+    cards, out = np.arange(10), np.empty(count, np.int64)
+    deal(cards, first, count, np.random.default_rng(seed), out)
+    assert sorted(cards.tolist()) == list(range(10))
+    assert cards[:first].tolist() == list(range(first))
+    assert len(set(out.tolist())) == count
+    assert set(out.tolist()) <= set(range(first, 10))
+
+
+def test_deal_blocks__every_pair_is_equally_likely():
+    blocks, cards = np.empty((6000, 2), np.int64), np.arange(4)
+    deal_blocks(cards, np.random.default_rng(0), blocks)
+    pairs = np.sort(blocks, axis=1) @ [10, 1]
+    values, counts = np.unique(pairs, return_counts=True)
+    assert values.tolist() == [1, 2, 3, 12, 13, 23]
+    assert np.abs(counts / 6000 - 1 / 6).max() < 0.03

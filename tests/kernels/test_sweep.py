@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import naive
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rowsolve.kernels.sweep import sweep
+from rowsolve.sources import open_rows
+
+
+def system(seed, n_rows=15, n_columns=6):
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((n_rows, n_columns)) * (rng.random((n_rows, n_columns)) < 0.7)
+    return A, rng.standard_normal(n_rows), rng.standard_normal((2, n_columns)), rng.integers(0, n_rows, 40)
+
+
+def test_sweep__matches_naive(store):
+    A, b, iterates, order = system(1)
+    A[4], b[4] = 0.0, 0.0
+    kept = store(A)
+    exact = kept.astype(np.float64) if isinstance(kept, np.ndarray) else A
+    expected, drops = iterates.copy(), np.empty(2)
+    expected_drops = naive.sweep(exact, b, order, expected)
+    sweep(open_rows(kept).rows, b, order, iterates, drops, np.full(3, -1))
+    np.testing.assert_allclose(iterates, expected, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(drops, expected_drops, rtol=1e-10)
+
+
+@given(seed=st.integers(0, 10**6), steps=st.integers(1, 60))
+def test_sweep__error_never_grows_and_drops_add_up(seed, steps):
+    A, _, iterates, _ = system(seed)
+    rng = np.random.default_rng(seed)
+    x_true = rng.standard_normal(6)
+    rows, b = open_rows(A).rows, A @ x_true
+    start = np.sum((x_true - iterates[0]) ** 2)
+    error, total, drops = start, 0.0, np.empty(2)
+    for i in rng.integers(0, 15, steps):
+        sweep(rows, b, np.array([i]), iterates, drops, np.full(3, -1))
+        now = np.sum((x_true - iterates[0]) ** 2)
+        assert now <= error * (1 + 1e-12)
+        error, total = now, total + drops[0]
+    np.testing.assert_allclose(total + error, start, rtol=1e-10)
+
+
+@given(seed=st.integers(0, 10**6), exponent=st.integers(-60, 60))
+def test_sweep__scaling_an_equation_changes_nothing(seed, exponent):
+    A, b, iterates, order = system(seed)
+    scaled, scaled_b, other = A.copy(), b.copy(), iterates.copy()
+    scaled[3] *= 2.0**exponent
+    scaled_b[3] *= 2.0**exponent
+    drops, other_drops = np.empty(2), np.empty(2)
+    sweep(open_rows(A).rows, b, order, iterates, drops, np.full(3, -1))
+    sweep(open_rows(scaled).rows, scaled_b, order, other, other_drops, np.full(3, -1))
+    np.testing.assert_array_equal(iterates, other)  # a power of two: to the last bit
+    np.testing.assert_array_equal(drops, other_drops)

@@ -1,0 +1,173 @@
+"""What every method promises; a new one in the registry is tested without a line of test."""
+
+from __future__ import annotations
+
+import dataclasses
+import tracemalloc
+
+import numpy as np
+import pytest
+from conftest import JIT, STORES, as_float32, gaussian, relative_error
+
+import rowsolve
+from rowsolve._system import System
+from rowsolve.sources import open_rows
+
+METHODS = sorted(rowsolve.METHODS)
+
+
+@pytest.mark.parametrize("seed", range(3 if JIT else 1))
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method__solves_a_consistent_system_and_knows_its_error(name, seed):
+    A, b, x_true = gaussian(seed=seed)
+    solution = rowsolve.solve(A, b, name, rtol=1e-6, rng=seed)
+    error = relative_error(solution.x, x_true)
+    assert solution.status is rowsolve.Status.CONVERGED
+    assert error <= 2e-6
+    assert error / 3 <= solution.error_estimate <= 3 * error
+    assert solution.method == name
+
+
+@pytest.mark.parametrize("keep", STORES, ids=lambda store: store.__name__.removeprefix("as_"))
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method__takes_every_kind_of_rows(name, keep, tmp_path):
+    A, b, x_true = gaussian(seed=11)
+    rtol = 1e-3 if keep is as_float32 else 1e-6
+    solution = rowsolve.solve(keep(A, tmp_path), b, name, rtol=rtol, rng=2)
+    error = relative_error(solution.x, x_true)
+    assert solution.status is rowsolve.Status.CONVERGED
+    assert error <= 2 * rtol
+    assert error / 3 <= solution.error_estimate <= 3 * error
+    assert solution.x.dtype == np.float64
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method__gives_the_same_bits_for_the_same_seed(name):
+    A, b, _ = gaussian(500, 30)
+    one, two = (rowsolve.solve(A, b, name, rng=7) for _ in range(2))
+    np.testing.assert_array_equal(one.x, two.x)
+    assert one.history.drop == two.history.drop
+    assert one.rows_read == two.rows_read
+    other = rowsolve.solve(A, b, name, rng=8)
+    assert name == "cyclic" or not np.array_equal(one.x, other.x)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method__never_claims_convergence_when_equations_contradict(name):
+    A, b, _ = gaussian(noise=0.1, seed=4)
+    reference = np.linalg.lstsq(A, b)[0]
+    solution = rowsolve.solve(A, b, name, rng=4)
+    assert solution.status is rowsolve.Status.INCONSISTENT
+    assert "contradict each other" in solution.message
+    error = relative_error(solution.x, reference)
+    assert error < 0.08
+    assert error / 4 <= solution.error_estimate <= 4 * error
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method__stops_at_once_at_the_solution(name):
+    A, b, x_true = gaussian(seed=5)
+    solution = rowsolve.solve(A, b, name, x0=x_true, rng=0)
+    assert solution.status is rowsolve.Status.CONVERGED
+    assert len(solution.history) == 1
+    np.testing.assert_allclose(solution.x, x_true, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method__finds_the_least_norm_solution_of_a_wide_system(name):
+    A, b, _ = gaussian(20, 60, seed=6)
+    solution = rowsolve.solve(A, b, name, rng=0)
+    assert solution.status is rowsolve.Status.CONVERGED
+    assert relative_error(solution.x, np.linalg.lstsq(A, b)[0]) < 2e-6
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method__finds_the_solution_nearest_to_x0_when_columns_repeat(name):
+    A, _, x_true = gaussian(300, 12, seed=7)
+    A[:, 3], A[:, 5] = A[:, 4], 0.0
+    b, x0 = A @ x_true, np.linspace(0, 1, 12)
+    nearest = x0 + np.linalg.lstsq(A, b - A @ x0)[0]
+    solution = rowsolve.solve(A, b, name, x0=x0, rng=0)
+    assert solution.status is rowsolve.Status.CONVERGED
+    assert relative_error(solution.x, nearest) < 2e-6
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method__keeps_x0_when_all_is_zero(name):
+    solution = rowsolve.solve(np.zeros((50, 3)), np.zeros(50), name, x0=[1.0, 2.0, 3.0])
+    assert solution.x.tolist() == [1.0, 2.0, 3.0]
+    assert solution.status is rowsolve.Status.CONVERGED
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method__skips_zero_rows_and_names_one_that_contradicts(name):
+    A, b, x_true = gaussian(600, 10, seed=8)
+    A[::3], b[::3] = 0.0, 0.0
+    assert rowsolve.solve(A, b, name, rng=0).status is rowsolve.Status.CONVERGED
+    b[9::30] = 4.0
+    solution = rowsolve.solve(A, b, name, rng=0)
+    assert solution.status is rowsolve.Status.INCONSISTENT
+    assert "is all zero but b[" in solution.message
+    assert relative_error(solution.x, x_true) < 2e-6
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method__names_a_row_that_is_not_finite(name, bad):
+    A, b, _ = gaussian(200, 10)
+    A[37, 4] = bad
+    with (
+        pytest.raises(ValueError, match=r"`A` must be finite: row 37 has (nan|inf) in column 4"),
+        np.errstate(all="ignore"),
+    ):
+        rowsolve.solve(A, b, name, rng=0)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e150])
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method__is_indifferent_to_scale(name, scale):
+    A, b, x_true = gaussian(400, 20, seed=9)
+    solution = rowsolve.solve(A * scale, b * scale, name, rng=0)
+    assert solution.status is rowsolve.Status.CONVERGED
+    assert relative_error(solution.x, x_true) < 2e-6
+    solution = rowsolve.solve(A, b * scale, name, rng=0)
+    assert solution.status is rowsolve.Status.CONVERGED
+    assert relative_error(solution.x / scale, x_true) < 2e-6
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method__counts_every_row(name):
+    A, b, _ = gaussian(300, 20)
+    solution = rowsolve.solve(A, b, name, max_passes=5.0, rtol=0.0, rng=0)
+    assert solution.rows_read == pytest.approx(300 * solution.passes)
+    assert 5 * 300 - 8 <= solution.rows_read <= 5 * 300 + 256 + 8  # the check of 256 rows comes on top
+    assert solution.status is rowsolve.Status.MAX_PASSES
+    assert all(np.diff(solution.history.rows_read) > 0)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method__allocates_nothing_of_size_n_in_a_burst(name):
+    n = 200_000
+    A, b, _ = gaussian(n, 4)
+    system, method, rng = System(open_rows(A), b), rowsolve.METHODS[name](), np.random.default_rng(0)
+    plan, iterates, drops = method.prepare(system, rng), np.ones((2, 4)), np.empty(2)
+    method.advance(plan, iterates, 64, rng, drops)
+    tracemalloc.start()
+    for _ in range(3):
+        method.advance(plan, iterates, 64, rng, drops)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < n / 4
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method__is_a_frozen_dataclass_with_words(name):
+    method = rowsolve.METHODS[name]()
+    assert method.name == name
+    assert method.summary
+    assert method.reference
+    assert type(method)(**method.parameters()) == method
+    for field in dataclasses.fields(method):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(method, field.name, 1)

@@ -1,0 +1,79 @@
+"""The obvious version of every kernel, in plain numpy, over a dense matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def project(A, b, i, iterates, drops):
+    """Project x onto <a_i, x> = b_i and each probe onto <a_i, z> = 0."""
+    norm_sq = A[i] @ A[i]
+    if norm_sq == 0:
+        return
+    for c, x in enumerate(iterates):
+        gap = (b[i] if c == 0 else 0.0) - A[i] @ x
+        iterates[c] = x + gap / norm_sq * A[i]
+        drops[c] += gap**2 / norm_sq
+
+
+def sweep(A, b, order, iterates):
+    drops = np.zeros(len(iterates))
+    for i in order:
+        project(A, b, i, iterates, drops)
+    return drops
+
+
+def project_blocks(A, b, order, sizes, iterates):
+    drops = np.zeros(len(iterates))
+    for block in np.split(order, np.cumsum(sizes)[:-1]):
+        for c, x in enumerate(iterates):
+            target = b[block] if c == 0 else np.zeros(block.size)
+            step = np.linalg.pinv(A[block]) @ (target - A[block] @ x)
+            iterates[c] = x + step
+            drops[c] += step @ step
+    return drops
+
+
+def sketch(A, b, phi, centroids):
+    alpha = A @ phi.T
+    length = np.linalg.norm(alpha, axis=1)
+    return alpha / length[:, None], length, b / length, (A**2).sum(axis=1), A @ centroids.T
+
+
+def furthest_candidate(alpha, b, sketched, candidates):
+    """The candidate with the largest sketched distance; the earliest on a tie."""
+    scores = np.abs(b[candidates] - alpha[candidates] @ sketched) / np.linalg.norm(alpha[candidates], axis=1)
+    return candidates[int(np.argmax(scores))]
+
+
+def online_kmeans(A, b, order, starts, *, by_direction, rate=None):
+    """One pass of online k-means; `starts` are the starting centroids. Returns labels, centroids, targets."""
+    centroids = np.array(starts, dtype=float)
+    targets = np.zeros(len(centroids))
+    counts = np.zeros(len(centroids), int)
+    labels = np.full(len(A), -1)
+    for i in order:
+        norm = np.linalg.norm(A[i])
+        if norm == 0:
+            continue
+        if by_direction:
+            cosines = centroids @ A[i] / norm / np.linalg.norm(centroids, axis=1)
+            label = int(np.argmax(np.abs(cosines)))
+            scale = (1.0 if cosines[label] >= 0 else -1.0) / norm
+        else:
+            label, scale = int(np.argmin(((centroids - A[i]) ** 2).sum(axis=1))), 1.0
+        labels[i] = label
+        counts[label] += 1
+        pull = 1.0 / counts[label] if rate is None else rate
+        centroids[label] += pull * (scale * A[i] - centroids[label])
+        targets[label] += pull * (scale * b[i] - targets[label])
+    return labels, centroids, targets
+
+
+def partition_sizes(cluster_sizes):
+    """The block sizes that leave no row out: one row of each cluster while it lasts."""
+    left, sizes = list(cluster_sizes), []
+    while any(left):
+        sizes.append(sum(size > 0 for size in left))
+        left = [max(0, size - 1) for size in left]
+    return sizes

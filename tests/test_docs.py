@@ -1,0 +1,29 @@
+"""The README says nothing that a command did not say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rowsolve.cli.methods import methods_as_markdown
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_readme__has_the_table_of_methods_of_the_registry():
+    assert methods_as_markdown() in README, "run `make docs`"
+
+
+def test_readme__python_runs():
+    code = README.split("```python\n")[1].split("```")[0]
+    names: dict = {}
+    exec(code, names)
+    assert names["solution"].converged
+
+
+@pytest.mark.parametrize("name", ["LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "docs/demo.png"])
+def test_files__that_the_readme_points_to_are_there(name):
+    assert (ROOT / name).exists()
+    assert name in README
