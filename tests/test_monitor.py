@@ -17,7 +17,7 @@ def with_spectrum(values, n_rows, seed=0):
     p = len(values)
     basis, _ = np.linalg.qr(rng.standard_normal((p, p)))
     A = rng.standard_normal((n_rows, p)) * values @ basis
-    x = rng.standard_normal(p)
+    x = rng.choice([-1.0, 1.0], p) @ basis  # the same part in every direction
     return A, A @ x, x
 
 
@@ -44,7 +44,7 @@ def test_estimate__is_right_all_the_way_for_any_spectrum(values):
     settled = found[3:]
     assert np.median(settled) == pytest.approx(1.0, abs=0.4)
     assert np.quantile(settled, 0.02) > 1 / 3
-    assert np.quantile(settled, 0.98) < 10  # too careful where the slow part of x is smaller than chance has it
+    assert np.quantile(settled, 0.98) < 5
 
 
 @pytest.mark.compiled
