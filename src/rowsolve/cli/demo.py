@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,11 +59,12 @@ def run_demo(*, quick: bool, seed: int, out: Path) -> int:
 
 
 def _solve(A: np.ndarray, b: np.ndarray, x_true: np.ndarray, seed: int, errors: list[float]) -> rowsolve.Solution:
-    """Solve once for the clock with the progress bar, then once more to note the true error on the way."""
+    """Solve with the progress bar, then again to note the true error on the way; the quicker one counts."""
     with SolveProgress() as progress:
-        solution = rowsolve.solve(A, b, rtol=RTOL, rng=seed, callback=progress)
+        first = rowsolve.solve(A, b, rtol=RTOL, rng=seed, callback=progress)
+    again = rowsolve.solve(A, b, rtol=RTOL, rng=seed)
     rowsolve.solve(A, b, rtol=RTOL, rng=seed, callback=lambda event: errors.append(_error(event.x, x_true)))
-    return solution
+    return replace(again, seconds=min(first.seconds, again.seconds), compile_seconds=first.compile_seconds)
 
 
 def _race(console: Console, A: np.ndarray, b: np.ndarray, x_true: np.ndarray) -> list[Contestant]:
@@ -86,13 +88,19 @@ def _time_to_error(
     """Time `run` at the loosest tolerance with which it gets as near to the solution as was asked."""
     tol = RTOL
     while True:
-        started = time.perf_counter()
-        found = run(tol)
-        seconds = time.perf_counter() - started
+        found, seconds = _time(run, tol)
+        if seconds < 1.0:
+            seconds = min(seconds, _time(run, tol)[1])  # the better of two, as for rowsolve
         error = _error(found[0], x_true)
         if error <= RTOL or tol < 1e-12:
             return Contestant(name, seconds, error, passes(found))
         tol /= 10
+
+
+def _time(run: Callable[[float], Any], tol: float) -> tuple[Any, float]:
+    started = time.perf_counter()
+    found = run(tol)
+    return found, time.perf_counter() - started
 
 
 def _error(x: np.ndarray, x_true: np.ndarray) -> float:
