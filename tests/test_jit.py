@@ -50,6 +50,35 @@ def test_cache__that_cannot_be_written_does_not_stop_a_solve(tmp_path):
     python(SOLVE, ROWSOLVE_CACHE_DIR=str(tmp_path / "file"))
 
 
+def test_cache__that_is_damaged_is_made_anew(tmp_path):
+    python(SOLVE, ROWSOLVE_CACHE_DIR=str(tmp_path))
+    for path in [*tmp_path.rglob("*.nbi"), *list(tmp_path.rglob("*.nbc"))[::2]]:
+        path.write_bytes(b"junk")
+    python(SOLVE, ROWSOLVE_CACHE_DIR=str(tmp_path))
+    python(SOLVE, ROWSOLVE_CACHE_DIR=str(tmp_path))
+
+
+def test_cache__is_done_without_where_there_is_no_home(monkeypatch):
+    from rowsolve import _jit
+
+    def no_home():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("ROWSOLVE_CACHE_DIR", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", no_home)
+    assert _jit.kernel_cache_folder() is None
+
+
+def test_cache__may_be_filled_by_several_at_once(tmp_path):
+    code = SOLVE.replace("np.eye(8, 3)", "np.eye(8, 3, dtype=np.{})")
+    env = {**os.environ, "ROWSOLVE_CACHE_DIR": str(tmp_path)}
+    running = [
+        subprocess.Popen([sys.executable, "-c", code.format(kind)], env=env) for kind in ("float32", "float64") * 2
+    ]
+    assert [process.wait() for process in running] == [0, 0, 0, 0]
+
+
 def test_cache__notices_a_change_in_any_kernel_file(monkeypatch):
     from rowsolve import _jit
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import threading
 
 import numpy as np
 import pytest
-from conftest import N_ROWS, gaussian, relative_error
+from conftest import JIT, N_ROWS, gaussian, relative_error
+from scipy import sparse
 
 import rowsolve
 from rowsolve import Status
@@ -102,6 +104,12 @@ def test_callback__gets_events_and_can_stop():
         events[0].x[0] = 1.0
 
 
+def test_callback__may_answer_with_a_bool_of_numpy():
+    A, b, x_true = gaussian(seed=3)
+    solution = rowsolve.solve(A, b, callback=lambda event: np.linalg.norm(event.x - x_true) < 0.1, rng=0)
+    assert solution.status is Status.STOPPED
+
+
 def test_callback__hears_of_the_preparation_and_can_stop_it():
     A, b, _ = gaussian(300, 10)
     stages = []
@@ -175,7 +183,7 @@ def test_max_seconds__is_kept(method):
     solution = rowsolve.solve(A, b, method, rtol=1e-12, max_seconds=0.5, max_passes=1e9, rng=0)
     assert solution.status is Status.MAX_SECONDS
     assert "max_seconds" in solution.message
-    assert 0.4 < solution.seconds < 0.6
+    assert 0.4 < solution.seconds < 0.75  # 20%, and room for a busy machine
 
 
 @pytest.mark.compiled
@@ -187,7 +195,7 @@ def test_max_seconds__ends_the_preparation_too(method):
     assert solution.status is Status.MAX_SECONDS
     assert "while the method was preparing, so x is x0" in solution.message
     assert not solution.x.any()
-    assert solution.seconds < 0.2
+    assert solution.rows_read < 30_000  # of 60,000: it did not finish the pass
 
 
 def test_max_passes__is_kept():
@@ -249,7 +257,7 @@ def test_one_wild_row__is_found_by_the_full_check():
     b[777] += 100.0
     solution = rowsolve.solve(A, b, rng=1, check="full")
     assert solution.status is Status.INCONSISTENT
-    assert "off at row(s) 777 " in solution.message
+    assert "off at 1 row(s): 777." in solution.message
     assert relative_error(solution.x, x_true) < 2e-6
 
 
@@ -303,3 +311,34 @@ def test_solution__says_what_it_is():
     assert solution.converged
     assert "Status.CONVERGED" in repr(solution)
     assert str(solution.residual).endswith("never used before)")
+
+
+def test_solutions__can_be_compared_and_pickled():
+    A, b, _ = gaussian(300, 10)
+    solution = rowsolve.solve(A, b, rng=0)
+    assert solution == solution
+    assert solution != rowsolve.solve(A, b, rng=0)  # by identity, like arrays in a set
+    again = pickle.loads(pickle.dumps(solution))
+    np.testing.assert_array_equal(again.x, solution.x)
+    assert again.status is solution.status
+
+
+def test_one_hot_rows__are_not_solved_before_every_column_was_seen():
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        n_rows, n_columns = (4000, 400) if JIT else (600, 60)
+        columns = rng.integers(0, n_columns, n_rows)
+        A = sparse.csr_array((np.ones(n_rows), (np.arange(n_rows), columns)), shape=(n_rows, n_columns))
+        x_true = rng.standard_normal(n_columns)
+        x_true[np.setdiff1d(np.arange(n_columns), columns)] = 0.0
+        solution = rowsolve.solve(A, A @ x_true, UNIFORM, rng=seed)
+        assert solution.status is Status.CONVERGED
+        assert relative_error(solution.x, x_true) < 2e-6
+
+
+def test_residual__of_huge_numbers_is_finite():
+    A, b, _ = gaussian(300, 10)
+    solution = rowsolve.solve(A * 1e100, b * 1e140, check="full", rng=0)
+    assert solution.converged
+    assert solution.residual.relative < 1e-5
+    assert 0 < solution.residual.gradient < np.inf

@@ -23,6 +23,7 @@ def changed(array, place, value):
         ((A, b[:3]), "`b` must have one entry per row of `A`: expected 4, got 3"),
         ((A, np.ones((4, 2))), r"`b` must have one dimension: got shape \(4, 2\)"),
         ((A, changed(b, 2, np.nan)), "`b` must be finite: entry 2 is nan"),
+        ((A, b * 1e-200), "`b` has entries up to 3.0e-200, whose squares leave the range of float64"),
         ((A, changed(b, 1, -np.inf)), "`b` must be finite: entry 1 is -inf"),
         ((b, b), r"`A` must have two dimensions, rows and columns: got shape \(4,\)"),
         ((np.ones((2, 2, 2)), b), "`A` must have two dimensions"),
@@ -71,7 +72,7 @@ def test_arguments__of_the_wrong_type_are_explained(args, words):
         ({"check": "none"}, ValueError, "`check` must be 'sampled' or 'full', got 'none'"),
         ({"x0": [1.0, 2.0]}, ValueError, "`x0` must have one entry per column of `A`: expected 3, got 2"),
         ({"x0": [1.0, np.nan, 2.0]}, ValueError, "`x0` must be finite: entry 1 is nan"),
-        ({"rng": -1}, TypeError, "`rng` must be an integer of at least 0 or a numpy.random.Generator, got -1"),
+        ({"rng": -1}, ValueError, "`rng` must be an integer of at least 0 or a numpy.random.Generator, got -1"),
         ({"rng": "seed"}, TypeError, "`rng` must be an integer"),
         ({"callback": 3}, TypeError, "`callback` must be callable, got 3"),
     ],
@@ -84,14 +85,20 @@ def test_options__are_explained(options, error, words):
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 @pytest.mark.parametrize("size", [1e-170, 1e170])
 def test_rows__whose_squares_do_not_fit_are_explained(make, size):
-    words = r"row \d of `A` has entries as large as 1.0e.170"
+    words = r"row \d of `A` has entries up to 1.0e.170"
     with pytest.raises(ValueError, match=words), np.errstate(all="ignore"):
         rowsolve.solve(make(np.eye(4, 3) * size), b, rng=0)
 
 
 def test_x__beyond_the_range_is_explained():
-    with pytest.raises(ValueError, match="x left the range of float64: rescale"), np.errstate(all="ignore"):
-        rowsolve.solve(np.eye(4, 3) * 1e-150, b * 1e300, rng=0)
+    with pytest.raises(ValueError, match="x is too large for float64: rescale"), np.errstate(all="ignore"):
+        rowsolve.solve(np.eye(4, 3) * 1e-150, b * 1e140, rng=0)
+    with pytest.raises(ValueError, match="x is too small for float64: rescale"):
+        rowsolve.solve(np.eye(4, 3) * 1e80, b * 1e-80, rng=0)
+
+
+def test_numbers_too_far_apart__end_the_run():
+    assert not rowsolve.solve(np.eye(4, 3) * 1e140, b * 1e-140, rng=0).converged
 
 
 def test_nan__in_a_row_that_is_not_read_is_found_by_the_full_check_only():

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rowsolve._check import ROWS_TO_CHECK, Finding, full_check, rows_off, sampled_check
+from rowsolve._check import ROWS_TO_CHECK, Finding, full_check, rows_off, rows_that_reach, sampled_check
 from rowsolve._monitor import Monitor, Tolerance
 from rowsolve._solution import Event, History, Status
 from rowsolve._system import WORK_OF_A_BURST, OutOfTime, System
@@ -19,7 +19,9 @@ from rowsolve.methods.base import Method, Plan
 
 __all__ = ["Run"]
 
+_SMALLEST_X = 1e-152  # its square must not be lost
 _NO_ROWS = np.empty(0, np.int64)
+_GROWTH = 1 / 128  # of the run so far: a long run of small bursts would be all overhead
 _MOST_AVERAGED = 64  # bursts whose iterates are averaged when the equations contradict each other
 
 
@@ -52,7 +54,7 @@ class Run:
         self.iterates = np.empty((2, self.system.n_columns))
         self.drops = np.zeros(2)
         self.iterates[0] = self.x0
-        self._start_monitor()
+        self._start_monitor(warm=bool(self.x0.any()))
 
     @property
     def x(self) -> np.ndarray:
@@ -82,12 +84,12 @@ class Run:
         except _StoppedByCallback:
             return Status.STOPPED
 
-    def _start_monitor(self) -> None:
+    def _start_monitor(self, *, warm: bool = True) -> None:
         """Begin to judge from the current x, with a new probe."""
         probe = self.rng.standard_normal(self.system.n_columns)
         self.iterates[1] = probe / np.linalg.norm(probe)
         patience = self.system.n_rows if self.method.in_given_order else 0
-        self.monitor = Monitor(self.tolerance, self.iterates[0], self.iterates[1], patience)
+        self.monitor = Monitor(self.tolerance, self.iterates[0], self.iterates[1], warm=warm, patience=patience)
 
     def _iterate(self, plan: Plan) -> Status:
         """Take bursts until something is settled.
@@ -108,6 +110,8 @@ class Run:
                 disagreeing = self._rows_that_disagree()
                 if not disagreeing.size:
                     return status
+                if np.isin(disagreeing, self.suspects).all():
+                    return Status.PRECISION  # they were all used just now: only rounding can keep x from them
                 self.suspects = np.union1d(self.suspects, disagreeing)
                 self._start_monitor()
             elif status is Status.INCONSISTENT and self.suspects.size:
@@ -121,8 +125,10 @@ class Run:
         """Let the method take some rows; return the monitor's verdict."""
         order = self._advance(plan)
         if not np.isfinite(self.drops[0]):
-            raise ValueError("x left the range of float64: rescale `A` and `b` so that x is well below 1e150.")
+            raise ValueError("x is too large for float64: rescale `A` or `b` so that it is well below 1e150.")
         status = self.monitor.observe(order.size, self.drops, self.x, self.iterates[1], self.rows_allowed)
+        if self.monitor.norm_x < _SMALLEST_X and self.x.any():
+            raise ValueError("x is too small for float64: rescale `A` or `b` so that it is well above 1e-150.")
         error = self.monitor.relative_error
         self.history.add(self.system.rows_read, self._elapsed(), float(self.drops[0]), error)
         self._emit("solve")
@@ -144,7 +150,10 @@ class Run:
 
         It depends on the clock only when there is a deadline, so that the same seed gives the same bits.
         """
-        rows: float = min(max(self.system.n_columns, 64), WORK_OF_A_BURST / plan.work_per_row, self.rows_allowed)
+        rows: float = max(self.system.n_columns, 64)
+        if not self.suspects.size:
+            rows = max(rows, self.monitor.n_rows_seen * _GROWTH)
+        rows = min(rows, WORK_OF_A_BURST / plan.work_per_row, self.rows_allowed)
         if self.deadline < np.inf:
             spent, done = time.perf_counter() - self.prepared_at, self.system.rows_read - self.rows_prepared
             left = self.deadline - time.perf_counter()
@@ -153,11 +162,19 @@ class Run:
         return max(1, steps) * plan.rows_per_step
 
     def _rows_that_disagree(self) -> np.ndarray:
-        """Check fresh rows, then all if asked to; return some of those from which x is too far away."""
+        """Check fresh rows, then all if asked to; return some of those from which x is too far away.
+
+        Where the probe came to rest short of zero, A seems to be rank-deficient; but that is a statement about
+        all rows, so all are asked whether they reach what is left of the probe.
+        """
         self.finding = sampled_check(self.system, self.x, self.limit, self.rng)
-        if self.check == "full" and not self.finding.off.size:
+        rows = self.finding.off
+        if not rows.size and self.monitor.spent and self.iterates[1].any():
+            rows = rows_that_reach(self.system, self.iterates[1])
+        if not rows.size and self.check == "full":
             self.finding = full_check(self.system, self.x, self.limit)
-        return self.rng.permutation(self.finding.off)[: max(self.system.n_columns, ROWS_TO_CHECK)]
+            rows = self.finding.off
+        return self.rng.permutation(rows)[: max(self.system.n_columns, ROWS_TO_CHECK)]
 
     @property
     def limit(self) -> float:
@@ -167,8 +184,8 @@ class Run:
     def _average(self, plan: Plan) -> None:
         """Average the iterates of some more bursts: contradicting equations keep x moving around its mean.
 
-        Bursts of p rows are about half independent, so the error of the mean is about ``2 / sqrt(bursts)`` of
-        theirs; half the distance between the means of the two halves measures it.
+        Neighbouring iterates are alike as far as a burst lets x remember, so the mean of many is worth fewer
+        independent ones. Half the distance between the means of the two halves measures its error as well.
         """
         halves, half = np.zeros((2, self.x.size)), min(len(self.monitor.rows), _MOST_AVERAGED) // 2
         for t in range(2 * half):
@@ -179,7 +196,9 @@ class Run:
             self._emit("solve")
         if half:
             self.iterates[0] = halves.mean(axis=0)
-            expected = self.monitor.error * 2.0 / math.sqrt(2 * half)
+            likeness = math.sqrt(self.monitor.memory(self.monitor.rows[-1]))
+            worth = max(1.0, 2 * half * (1.0 - likeness) / (1.0 + likeness))
+            expected = self.monitor.error / math.sqrt(worth)
             measured = 0.5 * float(np.linalg.norm(halves[1] - halves[0]))
             self.monitor.settle(self.iterates[0], max(expected, measured))
 
@@ -190,6 +209,8 @@ class Run:
         if self.check == "full" and status is not Status.MAX_SECONDS:
             if self.finding is None or not self.finding.residual.full or status is Status.INCONSISTENT:
                 self.finding = full_check(self.system, self.x, self.limit)
+            if self.off.size:
+                self.off = self.finding.off
         elif status not in (Status.CONVERGED, Status.PRECISION):
             self.finding = sampled_check(self.system, self.x, self.limit, self.rng)
         return status
@@ -215,5 +236,6 @@ class Run:
             seconds_left=rows_left * pace,
             x=x,
         )
-        if self.callback(event) is True:
+        answer = self.callback(event)
+        if isinstance(answer, bool | np.bool_) and answer:
             raise _StoppedByCallback

@@ -16,7 +16,8 @@ equations keep x moving while z goes on shrinking; badly conditioned ones hold u
 
 The *windows*. x may start with an error that lies in slow directions only (a warm start), which z, being
 random, does not mirror. So before x is declared good its own drops must fall, and the extrapolation of
-two neighbouring windows with sums ``s1 > s2``, ``s2 q / (1 - q)`` with ``q = s2 / s1``, must agree.
+two neighbouring windows with sums ``s1 > s2``, ``s2 q / (1 - q)`` with ``q = s2 / s1``, must agree; and after a warm
+start z must have shrunk so far that no start, however unlike a random one, could still be off.
 """
 
 from __future__ import annotations
@@ -33,9 +34,11 @@ __all__ = ["Monitor", "Tolerance"]
 # A random unit vector has less than 1/100 of its expected part in a given direction with probability 0.8%:
 # hence 100**2; and 10 for a solution up to 3 times as far away as x has moved.
 _CONTRADICTION = 1e5
-_SUSPICION = 1e3
-_HIDDEN = 100.0  # times more of z is left than seems to be shrinking
+_UNLUCKY = 1e3
+_SUSPICION = 1e3  # excess that would be odd if the equations agreed, but proves nothing
 _ROUNDING = 8.0  # a row is satisfied if x is within this many units of rounding of its hyperplane
+_STILLNESS = 8  # times p rows without a move of z, before what is left of it counts as out of reach of all rows
+_SLOW = 0.25  # of the pace of well-conditioned rows, which is a factor e for p rows
 _WINDOW_RATIO = 0.5  # an extrapolation is trusted if one window falls at least this far below the other
 _MOST_BURSTS = 512  # in a window of the prediction
 _PATIENCE = 24  # bursts before a prediction may end the run
@@ -62,7 +65,10 @@ class Tolerance:
 class Monitor:
     """Takes one burst after another with `observe`, which returns a `Status` when it is time to stop."""
 
-    def __init__(self, tolerance: Tolerance, x0: np.ndarray, probe: np.ndarray, patience: float = 0.0) -> None:
+    def __init__(
+        self, tolerance: Tolerance, x0: np.ndarray, probe: np.ndarray, *, warm: bool = False, patience: float = 0.0
+    ) -> None:
+        self.warm = warm  # x0 comes from somewhere: its error need not be like a random vector
         self.patience = patience  # rows that must have been seen before a prediction may end the run
         self.tolerance = tolerance
         self.x0 = x0.copy()
@@ -70,15 +76,15 @@ class Monitor:
         self.norm_x = self.norm_x0
         self.probe_start_sq = self.probe_sq = float(probe @ probe)
         self.n_columns = x0.size
+        self.n_rows_seen = 0
         self.rows: list[int] = []
         self.drops: list[float] = []
         self.probe_drops: list[float] = []
-        self.slowness: list[float] = []  # norm(z)**2 over its drop in a burst
+        self.spent = False  # whether the rows do not move z any more
         self.error = math.nan  # estimated norm(x - x*)
         self.rows_left = math.nan  # predicted
         self.noise = math.nan  # typical distance of x from a hyperplane, when equations contradict
-        self.blurred = False  # whether they do so while A is also ill-conditioned
-        self.suspicious = False  # whether they may, when the run is too slow to tell
+        self.suspicious = False  # whether they may do so, when the run is too slow to tell
 
     @property
     def allowed(self) -> float:
@@ -98,66 +104,82 @@ class Monitor:
         `budget` is the number of rows that may still be read.
         """
         self._take(n_rows, drops, x, probe)
-        window = self._newest_window()
-        n_seen = sum(self.rows[-window:])
-        drop, probe_drop = sum(self.drops[-window:]), sum(self.probe_drops[-window:])
+        drop, probe_drop, n_seen, spent = self._newest()
+        self.spent = spent
         exact = drop <= n_seen * (_ROUNDING * self.tolerance.eps * self.norm_x) ** 2
-        # What is left of z does not move any more: it lies where no row reaches, in the null space of A.
-        spent = probe_drop <= n_seen * (_ROUNDING * _EPS) ** 2 * self.probe_sq
         by_probe = 0.0 if spent else math.sqrt(drop / probe_drop * self.probe_sq)
         self.error = max(by_probe, self._floor())
         if self.error <= self.allowed and not exact:
-            self.error = max(self.error, self._extrapolate(self.drops))
+            self.error = max(self.error, self._extrapolate(), self._worst(x) if self.warm and not spent else 0.0)
         self.rows_left = self._rows_to_go(self._rate()[0])
         if self.error <= self.allowed:
             return Status.CONVERGED
         contradictory = self._contradictory(drop, probe_drop, x)
         if exact:
             return Status.PRECISION if contradictory or spent or drop == 0.0 else None
-        if contradictory:
-            return self._noisy(drop, probe_drop, n_seen, spent)
-        if self._may_judge_pace() and self._fewest_rows_to_go() > budget:
+        status = self._noisy(math.sqrt(drop / n_seen), spent) if contradictory else None
+        if status is None and self._is_slow() and self._fewest_rows_to_go() > budget:
             self.rows_left = self._fewest_rows_to_go()
             self.suspicious = self._excess(drop, probe_drop, x) > _SUSPICION
             return Status.SLOW
-        return None
+        return status
 
     def settle(self, x: np.ndarray, error: float) -> None:
         """Take over an x, and an estimate of its error, that were made otherwise."""
         self.norm_x = float(np.linalg.norm(x))
-        self.error = max(self.error, error) if self.blurred else error
+        self.error = error
 
     def _take(self, n_rows: int, drops: np.ndarray, x: np.ndarray, probe: np.ndarray) -> None:
+        self.n_rows_seen += n_rows
         self.rows.append(n_rows)
         self.drops.append(float(drops[0]))
         self.probe_drops.append(float(drops[1]))
         self.norm_x = float(np.linalg.norm(x))
         self.probe_sq = float(probe @ probe)
-        self.slowness.append(self.probe_sq / drops[1] if drops[1] > 0.0 else math.inf)
 
-    def _newest_window(self) -> int:
-        """Return how many of the last bursts to look at: enough rows for a steady sum."""
-        wanted, window = max(self.n_columns, 64), 0
-        for n_rows in reversed(self.rows):
-            window += 1
-            wanted -= n_rows
-            if wanted <= 0:
+    def _newest(self) -> tuple[float, float, int, bool]:
+        """Return the drops of x and of z over the last rows, how many these are, and whether z is spent.
+
+        Some p rows make a steady sum. If z has not moved in them, look back further: very sparse rows touch a
+        column only now and then. If it has not moved for long, z is spent: what is left of it lies where no row
+        reaches, in the null space of A.
+        """
+        drop, probe_drop, n_seen, wanted = 0.0, 0.0, 0, max(self.n_columns, 64)
+        for n_rows, one, probe_one in zip(
+            reversed(self.rows), reversed(self.drops), reversed(self.probe_drops), strict=True
+        ):
+            drop, probe_drop, n_seen = drop + one, probe_drop + probe_one, n_seen + n_rows
+            still = probe_drop <= n_seen * (_ROUNDING * _EPS) ** 2 * self.probe_sq
+            if n_seen >= wanted * (_STILLNESS if still else 1):
                 break
-        return window
+        return drop, probe_drop, n_seen, still
 
     def _floor(self) -> float:
         """Return the error that rounding leaves: of A and b as given, and of x over some p steps."""
         return self.norm_x * max(self.tolerance.eps, _EPS * math.sqrt(self.n_columns))
 
-    def _may_judge_pace(self) -> bool:
-        return len(self.rows) >= _PATIENCE and sum(self.rows[-_MOST_BURSTS:]) >= self.patience
+    def _worst(self, x: np.ndarray) -> float:
+        """Return the error of an unlucky start: all of it in the direction that has shrunk least.
 
-    def _extrapolate(self, drops: list[float]) -> float:
+        A random z has about a p-th of its square there (less than a thousandth of that in one case of forty), so the
+        error is at most ``s = sqrt(1000 p) norm(z) / norm(z0)`` of that at the start, which in turn is at most
+        what x has moved plus the error.
+        """
+        share = math.sqrt(_UNLUCKY * self.n_columns * self.probe_sq / self.probe_start_sq)
+        return share / (1.0 - share) * float(np.linalg.norm(x - self.x0)) if share < 1.0 else math.inf
+
+    def _is_slow(self) -> bool:
+        """Tell whether the pace is known, and far below that of well-conditioned rows."""
+        if len(self.rows) < _PATIENCE or self.n_rows_seen < self.patience:
+            return False
+        return sum(self._rate()) < _SLOW / self.n_columns
+
+    def _extrapolate(self) -> float:
         """Return the error by two neighbouring windows, as short as they can be; infinity if none falls.
 
         The ratio is widened by three times its spread, ``sqrt(2 / rows)`` for sums of squared gaps.
         """
-        width = 1
+        width, drops = 1, self.drops
         while 2 * width <= len(drops):
             s1, s2 = sum(drops[-2 * width : -width]), sum(drops[-width:])
             spread = math.sqrt(2.0 / min(sum(self.rows[-width:]), max(self.n_columns, 8)))
@@ -169,11 +191,11 @@ class Monitor:
 
     def _excess(self, drop: float, probe_drop: float, x: np.ndarray) -> float:
         """Return how much more x still moves than z, each measured by its start; about 1 if the equations agree."""
-        moved_sq = float(np.sum((x - self.x0) ** 2))
-        if moved_sq == 0.0 or drop == 0.0:
+        if drop == 0.0:
             return 0.0
-        calm = probe_drop / self.probe_start_sq
-        return drop / moved_sq / calm if calm > 0.0 else math.inf
+        moved_sq = float(np.sum((x - self.x0) ** 2))
+        calm = probe_drop / self.probe_start_sq * moved_sq
+        return drop / calm if calm > 0.0 else math.inf
 
     def _contradictory(self, drop: float, probe_drop: float, x: np.ndarray) -> bool:
         """Tell whether no solution can explain that x still moves so much.
@@ -184,25 +206,22 @@ class Monitor:
         """
         return self._excess(drop, probe_drop, x) > _CONTRADICTION * self.n_columns
 
-    def _noisy(self, drop: float, probe_drop: float, n_rows: int, spent: bool) -> Status | None:
-        """Say that the equations contradict each other, once it is known how good x is nevertheless.
+    def _noisy(self, noise: float, spent: bool) -> Status | None:
+        """Say that the equations contradict each other, if all of z that rows can reach has come to rest.
 
-        z keeps its part in the null space of A for ever, where x has no error. But what looks like it may be a
-        direction that the rows barely see, where noise makes a large error: wait until that is told apart.
+        Until then a solution far away, in directions that the rows barely see, explains as much. `noise` is the
+        distance that x moves for a row; half of its square is new, and a direction keeps as much as it gets.
         """
-        self.noise = math.sqrt(drop / n_rows)
-        shrinking_sq = min(self.probe_sq, self._extrapolate(self.probe_drops) ** 2)
-        hidden = self.probe_sq > _HIDDEN * shrinking_sq and not spent
-        if hidden and not self._is_paced():
+        if not spent and _CONTRADICTION * self.n_columns * self.probe_sq > self.probe_start_sq:
             return None
-        self.blurred = hidden
-        if not hidden and probe_drop > 0.0 and math.isfinite(shrinking_sq):
-            self.error = max(math.sqrt(drop / probe_drop * shrinking_sq), self._floor())
+        self.noise = noise
+        self.error = max(noise * math.sqrt(self.n_columns / 2.0), self._floor())
         return Status.CONVERGED if self.error <= self.allowed else Status.INCONSISTENT
 
-    def _is_paced(self) -> bool:
-        """Tell whether the probe's pace has not changed much for the second half of the run."""
-        return self.slowness[-1] < 1.5 * self.slowness[len(self.slowness) // 2]
+    def memory(self, n_rows: int) -> float:
+        """Return how much of a deviation of x, by its square, is left after `n_rows` at the probe's last pace."""
+        rate, _ = self._rate()
+        return math.exp(-min(max(rate, 0.0) * n_rows, 1.0)) if not math.isnan(rate) else 1.0
 
     def _rate(self) -> tuple[float, float]:
         """Return the decay of log(drop of z) a row, and three times the spread of that figure."""

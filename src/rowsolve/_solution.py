@@ -34,7 +34,7 @@ class Status(enum.Enum):
     STOPPED = "Stopped by the callback; x is the best so far."
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Event:
     """What is known after a burst of rows; `callback` gets one each time.
 
@@ -116,7 +116,7 @@ class Residual:
         return f"{self.relative:.2g} over {self.n_rows:,} sampled rows ({self.n_fresh:,} never used before)"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Solution:
     """The answer, how right it is, and what it cost.
 

@@ -60,8 +60,8 @@ def solve(
         about a residual.
     max_passes : float, optional
         Stop when as many rows have been read as there are in A this many times, preparation included. A run
-        that would clearly need more stops at once and says so. If not given, 1,000, and more for a small A:
-        as many as about a second of work.
+        that would clearly need more because A is ill-conditioned stops at once and says so. The last check, of
+        256 rows, comes on top. If not given, 1,000, and more for a small A: as many as a few seconds of work.
     max_seconds : float, optional
         Stop after this time (compiling or loading the kernels, once in a process, not counted).
     check : {"sampled", "full"}

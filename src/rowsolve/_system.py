@@ -41,6 +41,7 @@ class System:
         self.source = source
         self.rows: Any = source.rows
         self.b = b
+        self.largest_b = float(np.abs(b).max()) or 1.0
         self.n_rows, self.n_columns = source.shape
         self.entries_per_row = max(1.0, source.entries_per_row)
         self.deadline = deadline
@@ -50,17 +51,24 @@ class System:
         self.on_piece: Callable[[], None] = lambda: None
         self._used = np.zeros(self.n_rows, dtype=bool)
 
-    def pieces(self) -> Iterator[tuple[int, int]]:
-        """Yield (start, stop) over all rows: one counted pass, which Ctrl-C and the deadline can end."""
-        size = max(1, int(WORK_OF_A_BURST / self.entries_per_row))
+    def pieces(self, times_used: int = 1) -> Iterator[tuple[int, int]]:
+        """Yield (start, stop) over all rows: one counted pass, which Ctrl-C and the deadline can end.
+
+        `times_used` is how often each number is used, so that a piece takes about as long as a burst.
+        """
+        size = max(1, int(WORK_OF_A_BURST / (self.entries_per_row * times_used)))
         for start in range(0, self.n_rows, size):
             stop = min(start + size, self.n_rows)
             yield start, stop
             self.rows_read += stop - start
             self.look_at_odd_rows()
             self.on_piece()
-            if time.perf_counter() > self.deadline:
-                raise OutOfTime
+            self.keep_time()
+
+    def keep_time(self) -> None:
+        """Raise if the deadline has passed."""
+        if time.perf_counter() > self.deadline:
+            raise OutOfTime
 
     def count(self, order: np.ndarray) -> None:
         """Count the rows in `order` as read and used."""
@@ -102,7 +110,7 @@ class System:
         largest = float(np.abs(row).max(initial=0.0))
         if largest > 0.0:
             raise ValueError(
-                f"row {i} of `A` has entries as large as {largest:.1e}, whose squares float64 cannot hold: "
+                f"row {i} of `A` has entries up to {largest:.1e}, whose squares leave the range of float64: "
                 "rescale `A` and `b` to lie well between 1e-150 and 1e150."
             )
         if self.b[i] != 0.0 and self.contradiction is None:

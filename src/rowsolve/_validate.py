@@ -15,6 +15,7 @@ from rowsolve.sources.rows import as_vector, frozen
 
 __all__ = ["at_least_zero", "check_of", "generator_of", "method_of", "positive", "start_of", "system_of"]
 
+_SMALLEST = 1e-152
 _OUR_STREAM = 7  # any number: it sets our stream apart from the caller's
 
 
@@ -23,6 +24,9 @@ def system_of(A: Any, b: Any) -> tuple[Source, np.ndarray, float]:
     source = open_rows(load_matrix(A) if isinstance(A, str | os.PathLike) else A)
     values = load_vector(b) if isinstance(b, str | os.PathLike) else b
     vector, eps = as_vector(values, "b", source.shape[0], "row of `A`")
+    largest = float(np.abs(vector).max())
+    if largest > 0.0 and not _SMALLEST < largest < 1.0 / _SMALLEST:
+        raise ValueError(f"`b` has entries up to {largest:.1e}, whose squares leave the range of float64: rescale it.")
     return source, frozen(vector), max(source.eps, eps)
 
 
@@ -85,8 +89,8 @@ def generator_of(rng: Any) -> np.random.Generator:
         return rng
     try:
         return np.random.default_rng(np.random.SeedSequence(rng, spawn_key=(_OUR_STREAM,)))
-    except (TypeError, ValueError):
-        raise TypeError(f"`rng` must be an integer of at least 0 or a numpy.random.Generator, got {rng!r}.") from None
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"`rng` must be an integer of at least 0 or a numpy.random.Generator, got {rng!r}.") from None
 
 
 def _number(name: str, value: Any) -> float:

@@ -11,7 +11,7 @@ from rowsolve._solution import Status
 
 __all__ = ["message_of"]
 
-_SUSPICION = "The equations seem to contradict each other as well, then the estimate is too high. "
+_SUSPICION = "It seems that the equations contradict each other as well, or that x* is very large. "
 
 
 def message_of(run: Run, status: Status, chosen: str) -> str:
@@ -48,22 +48,19 @@ def _main(run: Run, status: Status) -> str:
 def _inconsistent(run: Run) -> str:
     if run.off.size:
         rows = ", ".join(str(i) for i in np.sort(run.off)[:5]) + (", …" if run.off.size > 5 else "")
-        looked = run.finding.residual.n_rows if run.finding else run.off.size
+        full = run.finding is not None and run.finding.residual.full
         return (
-            f"The equations contradict each other: x satisfies the others to the tolerance, but is off at row(s) "
-            f"{rows} ({run.off.size:,} of {looked:,} rows looked at)."
+            f"The equations contradict each other: x satisfies {'all' if full else 'the'} others that were "
+            f"{'checked' if full else 'used'} to the tolerance, but is off at {run.off.size:,} row(s): {rows}."
         )
     if math.isnan(run.monitor.noise):  # only a zero row, told apart
         return ""
     noise = run.monitor.noise / run.monitor.norm_x if run.monitor.norm_x else math.inf
-    if run.monitor.blurred:
-        return (
-            "The equations contradict each other, so no x satisfies them all; and A is ill-conditioned, so the "
-            "least-squares solution may be far from this x along directions that the rows barely see. "
-            "Way out: numpy.linalg.lstsq, or a ridge penalty."
-        )
+    words = Status.INCONSISTENT.value
+    if not run.monitor.relative_error < 0.5:
+        words = "The equations contradict each other, so no x satisfies them all; this x means little."
     return (
-        f"{Status.INCONSISTENT.value} Rows stay {noise:.1e} * norm(x) away from x, however often they are used. "
+        f"{words} Rows stay {noise:.1e} * norm(x) away from x, however often they are used. "
         "Way out: scipy.sparse.linalg.lsmr or numpy.linalg.lstsq for the exact least-squares solution."
     )
 
@@ -93,4 +90,6 @@ def _checked(run: Run, status: Status) -> str:
 
 
 def _number(value: float) -> str:
+    if value < 10:
+        return f"{value:.2g}"
     return f"{value:,.0f}" if value < 1e6 else f"{value:.0e}"

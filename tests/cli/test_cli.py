@@ -165,6 +165,37 @@ def test_ctrl_c__writes_x_and_says_so(folder, monkeypatch):
     assert 1e-12 < relative_error(np.load("x.npy"), X_TRUE) < 1e-1
 
 
+def test_ctrl_c__before_the_solve_writes_nothing(folder, monkeypatch):
+    def press_ctrl_c(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(rowsolve, "solve", press_ctrl_c)
+    result = run("solve", "A.npy", "b.npy", "-o", "x.npy")
+    assert result.exit_code == 1
+    assert "interrupted before the solve began: nothing was written" in result.stderr
+    assert files(folder) == ["A.npy", "b.npy"]
+
+
+def test_output__named_like_markup_is_written_and_named(folder):
+    result = run("solve", "A.npy", "b.npy", "-o", "x[bold]y.npy")
+    assert "written to x[bold]y.npy" in result.output
+    assert "x[bold]y.npy" in files(folder)
+
+
+def test_output__through_a_link_reaches_its_target(folder):
+    (folder / "link.npy").symlink_to("target.npy")
+    assert run("solve", "A.npy", "b.npy", "-o", "link.npy").exit_code == 0
+    assert (folder / "link.npy").is_symlink()
+    assert np.load("target.npy").shape == (12,)
+
+
+def test_json__has_no_infinities(folder):
+    np.save("A.npy", A * 1e140)
+    np.save("b.npy", b * 1e140)
+    found = json.loads(run("solve", "A.npy", "b.npy", "--json", "--check", "full").stdout)
+    assert found["status"] == "CONVERGED"
+
+
 def test_methods__lists_the_registry():
     result = run("methods")
     assert result.exit_code == 0

@@ -65,3 +65,11 @@ def test_blocks__scale_does_not_matter(scale):
     iterates = np.zeros((1, 8))
     run(A * weights[:, None], A @ x_true * weights, np.arange(8), [8], iterates)
     np.testing.assert_allclose(iterates[0], x_true, rtol=1e-6)
+
+
+def test_blocks__with_contradicting_parallel_rows_take_no_enormous_steps():
+    A = np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
+    iterates = np.zeros((2, 2))
+    drops = run(A, np.array([1.0, 4.0, 1.0]), np.arange(3), [3], iterates)
+    np.testing.assert_allclose(iterates[0], [1.0, 1.0])  # the first of the two is taken
+    assert drops[0] == pytest.approx(2.0)

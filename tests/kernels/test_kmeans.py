@@ -4,8 +4,18 @@ import naive
 import numpy as np
 import pytest
 
-from rowsolve.kernels.kmeans import empty_centroids, online_kmeans, seed_centroids
+from rowsolve.kernels.kmeans import SAME, add_seed, distances_to_none, empty_centroids, online_kmeans
 from rowsolve.sources import open_rows
+
+
+def seed_centroids(rows, b, sample, by_direction, draws, centroids, odd):
+    far = np.empty(sample.size)
+    distances_to_none(rows, b, sample, by_direction, far, odd)
+    least = SAME * far.max()
+    for group, draw in enumerate(draws):
+        if not add_seed(rows, b, sample, by_direction, draw, far, least, centroids, group):
+            return group
+    return draws.size
 
 
 def clustered(seed=0, n_rows=60, n_columns=8, k=3):

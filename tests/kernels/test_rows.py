@@ -37,12 +37,12 @@ def test_distances__match_numpy_and_return_the_squared_residual(store):
     A, b, x = some_rows()
     order = np.array([5, 0, 3, 11, 5])
     out = np.empty(5)
-    total = distances(open_rows(store(A)).rows, b, order, x, out, np.full(3, -1))
+    total = distances(open_rows(store(A)).rows, b, order, x, out, 0.5, np.full(3, -1))
     gaps = b - A @ x
     norms = np.linalg.norm(A, axis=1)
     expected = np.where(norms > 0, np.abs(gaps) / np.where(norms > 0, norms, 1), 0.0)
     np.testing.assert_allclose(out, expected[order], rtol=2e-6)
-    assert total == pytest.approx((gaps[order] ** 2).sum(), rel=2e-6)
+    assert total == pytest.approx(0.25 * (gaps[order] ** 2).sum(), rel=2e-6)
 
 
 def test_gradient__matches_numpy(store):

@@ -17,6 +17,7 @@ import rowsolve
         (lambda: rowsolve.JL(sketch_size=0), "`sketch_size` must be an integer"),
         (lambda: rowsolve.ClusterJL(n_candidates=True), "`n_candidates` must be an integer"),
         (lambda: rowsolve.Randomized(weights="norm"), "`weights` must be one of 'norms', 'uniform'"),
+        (lambda: rowsolve.Randomized(replace="no"), "`replace` must be True or False, got 'no'"),
         (lambda: rowsolve.Randomized(replace=False), "it needs `weights='uniform'`"),
     ],
 )

@@ -65,10 +65,12 @@ def test_csr__with_repeated_columns_means_their_sum():
     np.testing.assert_allclose(rowsolve.solve(A, [6.0, 4.0], rng=0).x, [1.0, 2.0], rtol=1e-5)
 
 
-def test_csr__with_an_index_out_of_range_is_refused():
-    A = sparse.csr_array(np.eye(3))
-    A.indices[1] = 7
-    with pytest.raises(ValueError, match="indices"):
+@pytest.mark.parametrize("make", [sparse.csr_array, sparse.csc_array])
+@pytest.mark.parametrize("index", [7, -(10**8)])
+def test_sparse__with_an_index_out_of_range_is_refused(make, index):
+    A = make(np.eye(3))
+    A.indices[1] = index
+    with pytest.raises(ValueError, match=r"`A` is not a valid sparse matrix: .*Build it anew"):
         open_rows(A)
 
 

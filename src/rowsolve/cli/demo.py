@@ -111,7 +111,7 @@ def _table(race: list[Contestant], n_rows: int, n_columns: int) -> Table:
     ours = race[0]
     title = f"{n_rows:,} x {n_columns:,}, true relative error {RTOL:g} wanted"
     table = Table("solver", title=title)
-    for column in ("seconds", "true error", "passes over A", "rowsolve is faster by"):
+    for column in ("seconds", "true error", "passes over A", "time / rowsolve's"):
         table.add_column(column, justify="right")
     for one in race:
         ratio = "" if one is ours else f"{one.seconds / ours.seconds:.1f} x"

@@ -30,13 +30,13 @@ class OutputFile:
             raise FileNotFoundError(f"{path}: cannot be written: there is no folder {path.parent}.")
         if path.exists() and not os.access(path, os.W_OK):
             raise PermissionError(f"{path}: cannot be written: permission denied.")
+        self.path = path
+        self._place = path.resolve()  # write through a link instead of replacing it
+        self._part: Path | None = None
         try:
-            handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
+            self._open_beside().unlink()  # only to see whether it can be done
         except OSError as error:
             raise type(error)(f"{path}: cannot be written: {error.strerror or error}.") from None
-        os.close(handle)
-        self.path = path
-        self._part = Path(name)
 
     def __enter__(self) -> OutputFile:
         return self
@@ -44,11 +44,19 @@ class OutputFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._part.unlink(missing_ok=True)
+        if self._part is not None:
+            self._part.unlink(missing_ok=True)
+
+    def _open_beside(self) -> Path:
+        prefix, suffix = f".{self.path.name[:40]}.", self.path.suffix
+        handle, name = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=self._place.parent)
+        os.close(handle)
+        return Path(name)
 
     def write(self, writer: Callable[[IO[bytes]], None]) -> None:
         """Let `writer` fill the file, then put it in its place."""
         try:
+            self._part = self._open_beside()
             with self._part.open("wb") as file:
                 writer(file)
                 file.flush()
@@ -56,7 +64,7 @@ class OutputFile:
             mask = os.umask(0)
             os.umask(mask)
             self._part.chmod(0o666 & ~mask)  # mkstemp makes files that only their owner can read
-            self._part.replace(self.path)
+            self._part.replace(self._place)
         except OSError as error:
             raise OSError(f"{self.path}: could not be written: {error.strerror or error}.") from None
 

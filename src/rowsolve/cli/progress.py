@@ -34,7 +34,7 @@ class SolveProgress:
             transient=True,
             disable=hidden or not console.is_terminal,
         )
-        self._task = self._bar.add_task("solving", total=1.0, figures="reading rows")
+        self._task = self._bar.add_task("loading the kernels", total=None, figures="compiled on first use")
         self._drawn = 0.0
 
     def __enter__(self) -> SolveProgress:
@@ -54,7 +54,7 @@ class SolveProgress:
         self._drawn = now
         whole = event.passes + event.passes_left
         done = event.passes / whole if math.isfinite(whole) and whole > 0 else 0.0
-        self._bar.update(self._task, description=_doing(event), completed=done, figures=_figures(event))
+        self._bar.update(self._task, total=1.0, description=_doing(event), completed=done, figures=_figures(event))
 
 
 def _doing(event: Event) -> str:

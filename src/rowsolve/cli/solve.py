@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 import rowsolve
 from rowsolve.cli.output import OutputFile, write_vector
@@ -35,8 +36,11 @@ def run_solve(
             if target is not None:
                 write_vector(target, solution.x)
     except (ValueError, TypeError, OSError, MemoryError) as error:
-        _say_error(error, as_json=as_json)
+        _say(_words_of(error), "BAD_INPUT", as_json=as_json)
         return BAD_INPUT
+    except KeyboardInterrupt:
+        _say("interrupted before the solve began: nothing was written.", "INTERRUPTED", as_json=as_json)
+        return NOT_CONVERGED
     if as_json:
         _print_json(_as_dict(solution, output))
     else:
@@ -44,16 +48,21 @@ def run_solve(
     return CONVERGED if solution.converged else NOT_CONVERGED
 
 
-def _say_error(error: Exception, *, as_json: bool) -> None:
-    words = "not enough memory for this" if isinstance(error, MemoryError) else str(error)
+def _words_of(error: Exception) -> str:
+    return f"not enough memory: {error}" if isinstance(error, MemoryError) else str(error)
+
+
+def _say(words: str, status: str, *, as_json: bool) -> None:
     if as_json:
-        _print_json({"status": "BAD_INPUT", "message": words})
+        _print_json({"status": status, "message": words})
     else:
         Console(stderr=True).print(f"error: {words}", style="red", markup=False, highlight=False, soft_wrap=True)
 
 
 def _print_json(values: dict[str, Any]) -> None:
-    Console(soft_wrap=True, highlight=False, markup=False, no_color=True).out(json.dumps(values, indent=2))
+    Console(soft_wrap=True, highlight=False, markup=False, no_color=True).out(
+        json.dumps(values, indent=2, allow_nan=False)
+    )
 
 
 def _as_dict(solution: rowsolve.Solution, output: Path | None) -> dict[str, Any]:
@@ -67,7 +76,7 @@ def _as_dict(solution: rowsolve.Solution, output: Path | None) -> dict[str, Any]
             "n_rows": residual.n_rows,
             "n_fresh": residual.n_fresh,
             "full": residual.full,
-            "gradient": residual.gradient,
+            "gradient": None if residual.gradient is None else _finite(residual.gradient),
         },
         "method": solution.method,
         "rows_read": solution.rows_read,
@@ -92,6 +101,7 @@ def _print_summary(solution: rowsolve.Solution, output: Path | None) -> None:
     table.add_row("rows read", f"{solution.rows_read:,} ({solution.passes:.3g} passes over A)")
     table.add_row("time", f"{solution.seconds:.3g} s, after {solution.compile_seconds:.2g} s to load the kernels")
     table.add_row("method", solution.method)
-    table.add_row("x", f"written to {output}" if output else f"not written: give -o FILE ({solution.x.size:,} numbers)")
+    written = f"written to {output}" if output else f"not written: give -o FILE ({solution.x.size:,} numbers)"
+    table.add_row("x", Text(written))
     console.print(table)
     console.print(solution.message, markup=False)

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from rowsolve.kernels.kmeans import empty_centroids, online_kmeans, seed_centroids
+from rowsolve.kernels.kmeans import SAME, add_seed, distances_to_none, empty_centroids, online_kmeans
 from rowsolve.kernels.sampling import deal
 
 if TYPE_CHECKING:
     from rowsolve._system import System
 
 __all__ = ["Clusters", "cluster_rows"]
-
-_SAMPLE_PER_CLUSTER = 32  # rows from which k-means++ picks each starting centroid
 
 
 @dataclass(frozen=True)
@@ -67,21 +65,18 @@ def cluster_rows(
     moves by ``rate * (row - centroid)``, ``rate="count"`` being one over the rows it has got so far.
     Fewer clusters than asked come back when there are not as many different rows.
 
-    Reads ``n + min(n, 32 k)`` rows.
+    Reads the n rows, and before them a sample of ``32 k`` (no more than 4096, no fewer than ``2 k``) for the start.
     """
     if n_clusters > system.n_rows:
         raise ValueError(f"`n_clusters` must be at most the number of rows, {system.n_rows}, got {n_clusters}.")
     by_direction = metric == "direction"
     found = empty_centroids(n_clusters, system.n_columns)
     cards = np.arange(system.n_rows)
-    sample = np.empty(min(system.n_rows, _SAMPLE_PER_CLUSTER * n_clusters), np.int64)
+    sample = np.empty(min(system.n_rows, max(2 * n_clusters, min(32 * n_clusters, 4096))), np.int64)
     deal(cards, 0, sample.size, rng, sample)
-    k = seed_centroids(system.rows, system.b, sample, by_direction, rng.random(n_clusters), found, system.odd)
-    system.rows_read += sample.size
-    system.look_at_odd_rows()
-    k = max(k, 1)  # a sample of zero rows: the first other row becomes the centroid
+    k = _seed(system, sample, by_direction, rng, found)
     labels, norms_sq = np.empty(system.n_rows, np.int64), np.empty(system.n_rows)
-    for start, stop in system.pieces():
+    for start, stop in system.pieces(times_used=k):
         order = np.empty(stop - start, np.int64)
         deal(cards, start, order.size, rng, order)
         online_kmeans(
@@ -89,6 +84,20 @@ def cluster_rows(
             found, k, labels, norms_sq, system.odd,
         )  # fmt: skip
     return _without_empty(found, k, labels, norms_sq)
+
+
+def _seed(system, sample, by_direction, rng, found) -> int:
+    """Choose starting centroids among the rows of `sample`; return how many, at least 1."""
+    far = np.empty(sample.size)
+    distances_to_none(system.rows, system.b, sample, by_direction, far, system.odd)
+    system.rows_read += sample.size
+    system.look_at_odd_rows()
+    least = SAME * far.max()
+    for group in range(found.target.size):
+        if not add_seed(system.rows, system.b, sample, by_direction, rng.random(), far, least, found, group):
+            return max(group, 1)  # a sample of zero rows: the first other row becomes the centroid
+        system.keep_time()
+    return found.target.size
 
 
 def _without_empty(found, k, labels, norms_sq) -> Clusters:

@@ -9,7 +9,9 @@ import numpy as np
 from rowsolve._jit import kernel
 from rowsolve.kernels.rows import add_row, row_dot, usable_norm_sq
 
-RIDGE = 1e-10  # on a Gram matrix with unit diagonal, and only if its Cholesky factorization breaks down
+# A row whose squared sine to the span of the rows before it is below this says nothing that float64 can use: it is
+# left out of its block. (A ridge instead would turn contradicting parallel rows into enormous steps.)
+DEPENDENT = 1e-8
 
 
 class BlockRoom(NamedTuple):
@@ -53,8 +55,7 @@ def project_blocks(rows, b, order, sizes, iterates, drops, room, odd):  # iterat
         if count == 0:
             continue
         _fill_gram(rows, count, room)
-        if not _factor(count, 0.0, room):
-            _factor(count, RIDGE, room)
+        _factor(count, room)
         for c in range(iterates.shape[0]):
             for s in range(count):
                 gap = -row_dot(rows, room.picked[s], iterates[c])
@@ -94,24 +95,19 @@ def _fill_gram(rows, count, room):
 
 
 @kernel
-def _factor(count, ridge, room):
-    """Factor the Gram matrix by Cholesky; return whether its pivots are all safely positive."""
+def _factor(count, room):
+    """Factor the Gram matrix by Cholesky; an infinite pivot leaves a dependent row out."""
     for s in range(count):
         for t in range(s + 1):
             total = room.gram[s, t]
-            if s == t:
-                total += ridge
             for k in range(t):
                 total -= room.factor[s, k] * room.factor[t, k]
             if s > t:
                 room.factor[s, t] = total / room.factor[t, t]
-            elif total > RIDGE * 0.1:
+            elif total > DEPENDENT:
                 room.factor[s, s] = np.sqrt(total)
-            elif ridge > 0.0:
-                room.factor[s, s] = np.sqrt(RIDGE)
             else:
-                return False
-    return True
+                room.factor[s, s] = np.inf
 
 
 @kernel
@@ -130,7 +126,7 @@ def _solve(count, room):
 
 @kernel
 def _gain(count, room):
-    """Return ``2 <step, e> - norm(step)**2``: exact even where a ridge makes the projection inexact."""
+    """Return ``2 <step, e> - norm(step)**2``, what the squared error loses by any step."""
     gain = 0.0
     for s in range(count):
         moved = 0.0

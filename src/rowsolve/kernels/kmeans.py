@@ -1,4 +1,4 @@
-"""Online k-means [king2012]_ over rows, in O(k) dot products a row.
+"""Online k-means (King 2012) over rows, in O(k) dot products a row.
 
 A centroid is stored as ``weight * vector`` with its squared norm, so that moving it towards a row touches
 only the row's entries. By direction, the row ``a`` acts as ``sign * a / norm(a)``, its sign turned towards
@@ -71,36 +71,33 @@ def _pull(rows, b, i, scaled, rate, centroids, group):
 
 
 @kernel
-def seed_centroids(rows, b, sample, by_direction, draws, centroids, odd):  # centroids, odd: INOUT
-    """Choose starting centroids among the rows in `sample` by k-means++; return how many are distinct.
-
-    `draws` are uniform numbers, one for each centroid.
-    """
-    far = np.ones(sample.size)  # squared sine or distance to the nearest centroid so far
+def distances_to_none(rows, b, sample, by_direction, far, odd):  # far, odd: INOUT
+    """Fill `far` for the rows in `sample` before there is a centroid: 1, or the squared norm; 0 for a zero row."""
     for t in range(sample.size):
         norm_sq = usable_norm_sq(rows, b, sample[t], odd)
-        if by_direction and norm_sq > 0.0:
-            far[t] = 1.0
-        else:
-            far[t] = norm_sq
-    largest = far.max()
-    for group in range(draws.size):
-        chosen = _weighted_pick(far, draws[group] * far.sum())
-        if not far[chosen] > SAME * largest:
-            return group
-        i = sample[chosen]
-        unit = 1.0 / np.sqrt(row_norm_sq(rows, i))
-        _pull(rows, b, i, unit if by_direction else 1.0, 1.0, centroids, group)
-        for t in range(sample.size):
-            if far[t] > 0.0:
-                norm_sq = row_norm_sq(rows, sample[t])
-                unit = 1.0 / np.sqrt(norm_sq)
-                like, _ = _likeness(rows, sample[t], unit, by_direction, centroids, group)
-                if by_direction:
-                    far[t] = min(far[t], max(0.0, 1.0 - like * like))
-                else:
-                    far[t] = min(far[t], max(0.0, norm_sq - like))
-    return draws.size
+        far[t] = 1.0 if by_direction and norm_sq > 0.0 else norm_sq
+
+
+@kernel
+def add_seed(rows, b, sample, by_direction, draw, far, least, centroids, group):  # far, centroids: INOUT
+    """Make a row of `sample` the next centroid by k-means++; return False if none is different from those so far.
+
+    `far` holds the squared sine or distance of each row to its nearest centroid, and the row is drawn by it with
+    the uniform number `draw`; below `least`, rows are the same.
+    """
+    chosen = _weighted_pick(far, draw * far.sum())
+    if not far[chosen] > least:
+        return False
+    i = sample[chosen]
+    unit = 1.0 / np.sqrt(row_norm_sq(rows, i))
+    _pull(rows, b, i, unit if by_direction else 1.0, 1.0, centroids, group)
+    for t in range(sample.size):
+        if far[t] > 0.0:
+            norm_sq = row_norm_sq(rows, sample[t])
+            like, _ = _likeness(rows, sample[t], 1.0 / np.sqrt(norm_sq), by_direction, centroids, group)
+            now = 1.0 - like * like if by_direction else norm_sq - like
+            far[t] = min(far[t], max(0.0, now))
+    return True
 
 
 @kernel

@@ -173,17 +173,17 @@ def norms_of(rows, b, start, stop, norms_sq, odd):  # norms_sq, odd: INOUT
 
 
 @kernel
-def distances(rows, b, order, x, out, odd):  # out, odd: INOUT
+def distances(rows, b, order, x, out, scale, odd):  # out, odd: INOUT
     """Fill `out` with the distance of `x` from the hyperplane of each row in `order`; 0 for a zero row.
 
-    Return ``sum(r_i**2)`` over these rows, where ``r = b - A x``.
+    Return ``sum((scale * r_i)**2)`` over these rows, where ``r = b - A x``; `scale` keeps it in range.
     """
     total = 0.0
     for t in range(order.size):
         i = order[t]
         norm_sq = usable_norm_sq(rows, b, i, odd)
         gap = b[i] - row_dot(rows, i, x)
-        total += gap * gap
+        total += (scale * gap) * (scale * gap)
         out[t] = abs(gap) / np.sqrt(norm_sq) if norm_sq > 0.0 else 0.0
     return total
 

@@ -10,7 +10,7 @@ from rowsolve._jit import kernel
 
 
 class Deck(NamedTuple):
-    """Rows in groups, each group with an alias table [walker1977]_, so that a weighted draw is O(1).
+    """Rows in groups, each group with an alias table (Walker 1977), so that a weighted draw is O(1).
 
     Group ``g`` holds ``members[starts[g]:starts[g + 1]]``. Position ``t`` of a group is kept with
     probability ``keep[t]`` and otherwise sends the draw to position ``other[t]``.

@@ -21,7 +21,7 @@ class _Plan(Plan):
 
 @dataclass(frozen=True)
 class Block(Method):
-    """Project on `block_size` rows at once, drawn uniformly without replacement [elfving1980]_ [needell2014]_.
+    """Project on `block_size` rows at once, drawn uniformly without replacement (Elfving 1980, Needell and Tropp 2014).
 
     The step is ``x += pinv(A_t) (b_t - A_t x)``. With noise in b it hovers around a *weighted*
     least-squares solution, so it is no least-squares solver.

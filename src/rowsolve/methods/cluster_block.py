@@ -22,7 +22,7 @@ class _Plan(Plan):
 
 @dataclass(frozen=True)
 class ClusterBlock(Method):
-    """Cluster the rows, make blocks with one row of each cluster, draw blocks uniformly [li2016]_.
+    """Cluster the rows, make blocks with one row of each cluster, draw blocks uniformly (Li, Mo and Ye 2016).
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ __all__ = ["ClusterJL"]
 
 @dataclass(frozen=True)
 class ClusterJL(Method):
-    """Pick the cluster whose centroid equation is furthest, then proceed as `JL` inside it [li2016]_.
+    """Pick the cluster whose centroid equation is furthest, then proceed as `JL` inside it (Li, Mo and Ye 2016).
 
     The paper leaves the right-hand side of a centroid open; here it is the mean of the b of its rows (signed
     and normalised like them), which the solution of a consistent system satisfies. Reads A twice

@@ -19,7 +19,7 @@ class _Plan(Plan):
 
 @dataclass(frozen=True)
 class Cyclic(Method):
-    """Project on rows 0, 1, 2, … and start again [kaczmarz1937]_.
+    """Project on rows 0, 1, 2, … and start again (Kaczmarz 1937).
 
     Reads memory in the order it likes best. Slow when neighbouring rows are alike; rows far behind are not
     seen before the first ones have been used, so a fresh-row check that fails sends it on.

@@ -30,7 +30,7 @@ class SketchedPlan(Plan):
 
 @dataclass(frozen=True)
 class JL(Method):
-    """Project on the furthest of `n_candidates` random rows, judged by a sketch [eldar2011]_.
+    """Project on the furthest of `n_candidates` random rows, judged by a sketch (Eldar and Needell 2011).
 
     With ``Phi`` of shape (sketch_size, p) and entries N(0, 1/sketch_size), ``alpha_i = Phi a_i`` is computed
     once (one pass over A, ``n * sketch_size`` numbers of memory). Candidates are drawn by squared norm and
@@ -86,7 +86,7 @@ def prepare_sketched(method, system, rng, groups, clusters) -> SketchedPlan:
     plan.targets = np.zeros(0) if clusters is None else clusters.targets
     n, k = system.n_rows, plan.targets.size
     plan.sketch = Sketch(np.zeros((n, size)), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros((n, k)))
-    for start, stop in system.pieces():
+    for start, stop in system.pieces(times_used=size + k):
         sketch_rows(system.rows, system.b, start, stop, plan.phi, plan.centroids, plan.sketch, system.odd)
     plan.deck = _decks(groups, plan.sketch)
     norms = np.linalg.norm(plan.centroids, axis=1)

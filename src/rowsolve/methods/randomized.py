@@ -23,7 +23,7 @@ class _Plan(Plan):
 
 @dataclass(frozen=True)
 class Randomized(Method):
-    """Draw row ``i`` with probability ``norm(A[i])**2 / norm(A, 'fro')**2`` [strohmer2009]_.
+    """Draw row ``i`` with probability ``norm(A[i])**2 / norm(A, 'fro')**2`` (Strohmer and Vershynin 2009).
 
     Parameters
     ----------
@@ -44,6 +44,8 @@ class Randomized(Method):
 
     def __post_init__(self):
         one_of("weights", self.weights, ("norms", "uniform"))
+        if not isinstance(self.replace, bool):
+            raise ValueError(f"`replace` must be True or False, got {self.replace!r}.")
         if not self.replace and self.weights == "norms":
             raise ValueError(
                 "`replace=False` visits every row equally often, so it needs `weights='uniform'`, got 'norms'."

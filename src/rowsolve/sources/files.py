@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zipfile
-import zlib
 from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
@@ -46,9 +45,9 @@ def _load(path: str | PathLike[str]) -> Any:
         raise PermissionError(f"{path}: cannot be read: permission denied.") from None
     except _Told:
         raise
-    except (ValueError, OSError, EOFError, KeyError, OverflowError, SyntaxError, TypeError) as error:
-        raise ValueError(_what_is_wrong(path, ending, error)) from error
-    except (zipfile.BadZipFile, zlib.error) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever a reader meets in a file that is not what its name says
         raise ValueError(_what_is_wrong(path, ending, error)) from error
 
 
@@ -83,6 +82,8 @@ def _read_npz(path: Path) -> Any:
 
             file.seek(0)
             return sparse.load_npz(file)
+        if not archive.files:
+            raise _Told(f"{path}: holds no array.")
         if len(archive.files) != 1:
             raise _Told(
                 f"{path}: expected one array or a scipy sparse matrix, got the arrays {', '.join(archive.files)}; "
@@ -99,17 +100,44 @@ def _read_mtx(path: Path) -> Any:
 
 
 def _read_csv(path: Path) -> np.ndarray:
-    with path.open(encoding="utf-8") as lines:
-        first = lines.readline()
-    header = 0 if _is_numbers(first) else 1
-    return np.loadtxt(path, delimiter=",", skiprows=header, ndmin=2, encoding="utf-8")
+    """Read numbers separated by commas; a first line without a single number holds names."""
+    with path.open(encoding="utf-8-sig") as lines:  # spreadsheets begin a file with a mark
+        first = next((line for line in lines if line.strip()), "")
+        has_names = not any(map(_is_number, first.split(",")))
+        if has_names and not any(line.strip() for line in lines):
+            raise _Told(f"{path}: holds no numbers.")
+    with path.open(encoding="utf-8-sig") as lines:
+        if has_names:
+            next(line for line in lines if line.strip())
+        try:
+            return np.loadtxt(lines, delimiter=",", ndmin=2, comments=None)
+        except ValueError as error:
+            raise _Told(_odd_line(path, has_names) or f"{path}: {error}") from None
 
 
-def _is_numbers(line: str) -> bool:
+def _odd_line(path: Path, has_names: bool) -> str:
+    """Say what is wrong with the first line that is not as it should be."""
+    n_columns = 0
+    with path.open(encoding="utf-8-sig") as lines:
+        for number, line in [(n, line) for n, line in enumerate(lines, 1) if line.strip()][has_names:]:
+            fields = line.split(",")
+            place = f"{path}, line {number}: expected numbers separated by commas"
+            wrong = next((field.strip() for field in fields if not _is_number(field)), None)
+            if wrong is not None:
+                hint = " Replace semicolons and tabs by commas." if ";" in line or "\t" in line else ""
+                return f"{place}, got {wrong!r}.{hint}"
+            if n_columns and len(fields) != n_columns:
+                return f"{place}, {n_columns} of them as in the lines before, got {len(fields)}."
+            n_columns = len(fields)
+    return ""
+
+
+def _is_number(field: str) -> bool:
     try:
-        return bool([float(field) for field in line.split(",")])
+        float(field)
     except ValueError:
         return False
+    return True
 
 
 _READERS: dict[str, Callable[[Path], Any]] = {

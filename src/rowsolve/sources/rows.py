@@ -88,7 +88,7 @@ def _as_array(values: Any, name: str) -> np.ndarray:
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise ValueError(f"`{name}` has masked entries: remove those rows, or fill them.")
     try:
-        array = values if isinstance(values, np.ndarray) else np.asarray(values)
+        array = np.asarray(values)
     except ValueError as error:
         raise ValueError(f"`{name}` must be an array of real numbers, rows of equal length: {error}.") from None
     kind = array.dtype.kind
@@ -119,8 +119,13 @@ def _open_sparse(A: Any) -> Source:
     if A.ndim != 2 or 0 in A.shape:
         raise ValueError(f"`A` must have at least one row and one column: got shape {A.shape}.")
     _as_array(np.empty(0, A.dtype), "A")
-    csr = A.tocsr()
-    csr.check_format(full_check=True)  # an index out of range would let a kernel write anywhere
+    try:
+        if hasattr(A, "check_format"):
+            A.check_format(full_check=True)  # an index out of range would let compiled code write anywhere
+        csr = A.tocsr()
+        csr.check_format(full_check=True)
+    except ValueError as error:
+        raise ValueError(f"`A` is not a valid sparse matrix: {error}. Build it anew from its entries.") from None
     if not csr.has_canonical_format:  # a repeated column would falsify the norm of its row
         csr = csr.copy()
         csr.sum_duplicates()
