@@ -47,7 +47,8 @@ def solve(
         Anything with the array protocol, a memory map (read where it is, never copied), a scipy sparse matrix
         or array (CSR is taken as it is), or a file: .npy, .npz, .mtx, .mtx.gz, .csv. float32 and float64 are
         kept; x is computed in float64 in any case. C order is fast; Fortran order works without a copy but
-        reads each row from p different places, many times slower.
+        reads each row from p different places, 3 to 15 times slower; ``np.ascontiguousarray(A)`` mends it if
+        the copy fits.
     b : array_like of shape (n,), or path
     method : str or Method
         A name (``rowsolve methods`` lists them) or an object with parameters such as ``rowsolve.Block(8)``.
