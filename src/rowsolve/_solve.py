@@ -62,7 +62,8 @@ def solve(
     max_passes : float, optional
         Stop when as many rows have been read as there are in A this many times, preparation included. A run
         that would clearly need more because A is ill-conditioned stops at once and says so. The last check, of
-        256 rows, comes on top. If not given, 1,000, and more for a small A: as many as a few seconds of work.
+        256 rows, comes on top. If not given, as many as `max_seconds` allows; if that is not given either, 1,000,
+        and more for a small A: as many as a few seconds of work.
     max_seconds : float, optional
         Stop after this time (compiling or loading the kernels, once in a process, not counted).
     check : {"sampled", "full"}
@@ -102,8 +103,8 @@ def solve(
     start = _validate.start_of(x0, source.shape[1])
     chosen, why = _validate.method_of(method)
     tolerance = Tolerance(_validate.at_least_zero("rtol", rtol), _validate.at_least_zero("atol", atol), eps)
-    max_rows = _rows_allowed(max_passes, source)
     seconds = math.inf if max_seconds is None else _validate.positive("max_seconds", max_seconds)
+    max_rows = _rows_allowed(max_passes, seconds, source)
     if callback is not None and not callable(callback):
         raise TypeError(f"`callback` must be callable, got {callback!r}.")
     check = _validate.check_of(check)
@@ -116,9 +117,11 @@ def solve(
     return _solution_of(run, status, why, warm_seconds)
 
 
-def _rows_allowed(max_passes: float | None, source: Source) -> float:
+def _rows_allowed(max_passes: float | None, seconds: float, source: Source) -> float:
     if max_passes is not None:
         return _validate.positive("max_passes", max_passes) * source.shape[0]
+    if seconds < math.inf:
+        return math.inf
     return max(DEFAULT_PASSES * source.shape[0], DEFAULT_WORK / max(1.0, source.entries_per_row))
 
 
