@@ -34,6 +34,16 @@ def project_blocks(A, b, order, sizes, iterates):
     return drops
 
 
+def extended_sweep(A, b, order, column_order, residual, iterates):
+    drops = np.zeros(len(iterates))
+    for i, j in zip(order, column_order, strict=True):
+        column = A[:, j]
+        if column.any():
+            residual -= (column @ residual) / (column @ column) * column
+        project(A, b - residual, i, iterates, drops)
+    return drops
+
+
 def sketch(A, b, phi, centroids):
     alpha = A @ phi.T
     length = np.linalg.norm(alpha, axis=1)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rowsolve._solution import Event, History, Residual, Solution, Status
     from rowsolve._solve import solve
-    from rowsolve.methods import JL, METHODS, Block, ClusterBlock, ClusterJL, Cyclic, Method, Randomized
+    from rowsolve.methods import JL, METHODS, Block, ClusterBlock, ClusterJL, Cyclic, Extended, Method, Randomized
 
 __version__ = "0.1.0"
 
@@ -22,7 +22,17 @@ __version__ = "0.1.0"
 _HOMES = {
     "rowsolve._solution": ("Event", "History", "Residual", "Solution", "Status"),
     "rowsolve._solve": ("solve",),
-    "rowsolve.methods": ("JL", "METHODS", "Block", "ClusterBlock", "ClusterJL", "Cyclic", "Method", "Randomized"),
+    "rowsolve.methods": (
+        "JL",
+        "METHODS",
+        "Block",
+        "ClusterBlock",
+        "ClusterJL",
+        "Cyclic",
+        "Extended",
+        "Method",
+        "Randomized",
+    ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -34,6 +44,7 @@ __all__ = [
     "ClusterJL",
     "Cyclic",
     "Event",
+    "Extended",
     "History",
     "Method",
     "Randomized",

@@ -153,7 +153,7 @@ class Run:
         rows: float = max(self.system.n_columns, 64)
         if not self.suspects.size:
             rows = max(rows, self.monitor.n_rows_seen * _GROWTH)
-        rows = min(rows, WORK_OF_A_BURST / plan.work_per_row, self.rows_allowed)
+        rows = min(rows, WORK_OF_A_BURST / plan.work_per_row, self.rows_allowed / plan.price_of_row)
         if self.deadline < np.inf:
             spent, done = time.perf_counter() - self.prepared_at, self.system.rows_read - self.rows_prepared
             left = self.deadline - time.perf_counter()
@@ -168,6 +168,8 @@ class Run:
         all rows, so all are asked whether they reach what is left of the probe.
         """
         self.finding = sampled_check(self.system, self.x, self.limit, self.rng)
+        if self.method.least_squares:
+            return _NO_ROWS  # no row needs to be satisfied
         rows = self.finding.off
         if not rows.size and self.monitor.spent and self.iterates[1].any():
             rows = rows_that_reach(self.system, self.iterates[1])

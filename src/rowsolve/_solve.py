@@ -126,7 +126,7 @@ def _rows_allowed(max_passes: float | None, seconds: float, source: Source) -> f
 
 
 def _solution_of(run: Run, status: Status, why: str, warm_seconds: float) -> Solution:
-    if status is Status.CONVERGED and run.system.contradiction is not None:
+    if status is Status.CONVERGED and run.system.contradiction is not None and not run.method.least_squares:
         status = Status.INCONSISTENT
     return Solution(
         x=run.x.copy(),

@@ -61,13 +61,13 @@ def _inconsistent(run: Run) -> str:
         words = "The equations contradict each other, so no x satisfies them all; this x means little."
     return (
         f"{words} Rows stay {noise:.1e} * norm(x) away from x, however often they are used. "
-        "Way out: scipy.sparse.linalg.lsmr or numpy.linalg.lstsq for the exact least-squares solution."
+        "Way out: method='extended', or scipy.sparse.linalg.lsmr, for the exact least-squares solution."
     )
 
 
 def _zero_row(run: Run) -> str:
     i = run.system.contradiction
-    if i is None:
+    if i is None or run.method.least_squares:
         return ""
     return (
         f"Row {i} of A is all zero but b[{i}] is {run.system.b[i]:g}, so the equations contradict each other; "
@@ -79,6 +79,8 @@ def _checked(run: Run, status: Status) -> str:
     if status is not Status.CONVERGED or run.finding is None:
         return ""
     residual = run.finding.residual
+    if run.method.least_squares:
+        return f"This is the least-squares solution; its relative residual is {residual}."
     if residual.full:
         return f"All {residual.n_rows:,} rows were checked and agree."
     if residual.n_fresh < 100:

@@ -59,6 +59,15 @@ def fill_alias_table(weights, keep, other):  # keep, other: INOUT
         keep[waiting[n - 1 - t]] = 1.0
 
 
+def deck_by_weight(weights: np.ndarray) -> Deck:
+    """Return a deck with one group, all of ``range(weights.size)``; drawn uniformly if all weights are zero."""
+    n = weights.size
+    deck = Deck(np.arange(n), np.array([0, n]), np.ones(n), np.arange(n))
+    if weights.any():
+        fill_alias_table(weights, deck.keep, deck.other)
+    return deck
+
+
 @kernel
 def draw_one(deck, group, rng):
     """Return a row of `group`, drawn by weight."""

@@ -7,11 +7,12 @@ from rowsolve.methods.block import Block
 from rowsolve.methods.cluster_block import ClusterBlock
 from rowsolve.methods.cluster_jl import ClusterJL
 from rowsolve.methods.cyclic import Cyclic
+from rowsolve.methods.extended import Extended
 from rowsolve.methods.jl import JL
 from rowsolve.methods.randomized import Randomized
 
-__all__ = ["JL", "METHODS", "Block", "ClusterBlock", "ClusterJL", "Cyclic", "Method", "Randomized"]
+__all__ = ["JL", "METHODS", "Block", "ClusterBlock", "ClusterJL", "Cyclic", "Extended", "Method", "Randomized"]
 
 METHODS: dict[str, type[Method]] = {
-    method.name: method for method in (Cyclic, Randomized, JL, Block, ClusterJL, ClusterBlock)
+    method.name: method for method in (Cyclic, Randomized, JL, Block, ClusterJL, ClusterBlock, Extended)
 }

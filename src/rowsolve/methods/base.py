@@ -24,12 +24,17 @@ class Plan:
         Numbers touched for each row of A read; the entries of a row if not given.
     rows_per_step : int, optional
         Rows of A read together: bursts are made of whole steps.
+    price_of_row : float, optional
+        How much of A is read for each row, in rows: more than 1 if columns are read as well.
     """
 
-    def __init__(self, system: System, work_per_row: float = 0.0, rows_per_step: int = 1) -> None:
+    def __init__(
+        self, system: System, work_per_row: float = 0.0, rows_per_step: int = 1, price_of_row: float = 1.0
+    ) -> None:
         self.system = system
         self.work_per_row = max(work_per_row, system.entries_per_row)
         self.rows_per_step = rows_per_step
+        self.price_of_row = price_of_row
 
 
 class Method(ABC):
@@ -38,6 +43,7 @@ class Method(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     reference: ClassVar[str]
+    least_squares: ClassVar[bool] = False  # whether it converges when the equations contradict each other
     in_given_order: ClassVar[bool] = False  # the first rows taken need not be like the rest
 
     @abstractmethod

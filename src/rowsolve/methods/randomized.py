@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from rowsolve.kernels.rows import norms_of
-from rowsolve.kernels.sampling import Deck, deal, draw_many, fill_alias_table
+from rowsolve.kernels.sampling import Deck, deal, deck_by_weight, draw_many
 from rowsolve.kernels.sweep import sweep
 from rowsolve.methods.base import Method, Plan, one_of
 
@@ -76,17 +76,8 @@ class Randomized(Method):
         return order
 
 
-def _deck_by_norm(system) -> Deck | None:
+def _deck_by_norm(system) -> Deck:
     norms_sq = np.empty(system.n_rows)
     for start, stop in system.pieces():
         norms_of(system.rows, system.b, start, stop, norms_sq, system.odd)
-    if not norms_sq.any():
-        return None  # A is all zero: any row will do
-    deck = Deck(
-        np.arange(system.n_rows),
-        np.array([0, system.n_rows]),
-        np.empty(system.n_rows),
-        np.empty(system.n_rows, np.int64),
-    )
-    fill_alias_table(norms_sq, deck.keep, deck.other)
-    return deck
+    return deck_by_weight(norms_sq)

@@ -40,6 +40,15 @@ class Source:
         out[self.rows.indices[part]] = self.rows.data[part]
         return out
 
+    def columns(self) -> DenseRows | CSRRows:
+        """Return the columns as rows: a copy, except of a Fortran-ordered array."""
+        if isinstance(self.rows, DenseRows):
+            return DenseRows(frozen(np.ascontiguousarray(self.rows.values.T)))
+        from scipy import sparse
+
+        csc = sparse.csr_array(tuple(self.rows), shape=self.shape).tocsc()
+        return CSRRows(frozen(csc.data), frozen(csc.indices), frozen(csc.indptr))
+
 
 def open_rows(A: Any) -> Source:
     """Return the rows of `A` without copying float32 and float64 arrays.

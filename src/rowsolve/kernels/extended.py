@@ -1,0 +1,36 @@
+"""Projections that find the least-squares solution: a column cleans the right-hand side, a row moves x."""
+
+from __future__ import annotations
+
+from rowsolve._jit import kernel
+from rowsolve.kernels.rows import add_row, add_row_to_both, is_usable, measure_row, row_dot
+
+
+@kernel
+def residual_of(rows, b, start, stop, x, residual):  # residual: INOUT
+    """Fill ``residual[start:stop]`` with ``b - A x``."""
+    for i in range(start, stop):
+        residual[i] = b[i] - row_dot(rows, i, x)
+
+
+@kernel
+def extended_sweep(rows, b, order, columns, column_norms_sq, column_order, residual, iterates, drops, odd):
+    """Alternate steps of the randomized extended Kaczmarz method; fill `drops`.
+
+    A column projects `residual` onto what it is orthogonal to, so that it tends to the part of b outside the range
+    of A; a row then projects x onto ``<a_i, x> = b_i - residual_i``, and the probe onto ``<a_i, z> = 0``.
+    """
+    drops[:] = 0.0
+    x, z = iterates[0], iterates[1]
+    for t in range(order.size):
+        j = column_order[t]
+        if column_norms_sq[j] > 0.0:
+            add_row(columns, j, -row_dot(columns, j, residual) / column_norms_sq[j], residual)
+        i = order[t]
+        norm_sq, dot_x, dot_z = measure_row(rows, i, x, z)
+        if is_usable(norm_sq, b, i, odd):
+            gap = b[i] - residual[i] - dot_x
+            step_x, step_z = gap / norm_sq, -dot_z / norm_sq
+            add_row_to_both(rows, i, step_x, step_z, x, z)
+            drops[0] += gap * step_x
+            drops[1] -= dot_z * step_z

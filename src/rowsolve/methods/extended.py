@@ -1,0 +1,76 @@
+"""Randomized extended Kaczmarz: the least-squares solution of contradicting equations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rowsolve.kernels.extended import extended_sweep, residual_of
+from rowsolve.kernels.rows import norms_of
+from rowsolve.kernels.sampling import Deck, deck_by_weight, draw_many
+from rowsolve.methods.base import Method, Plan
+
+__all__ = ["Extended"]
+
+
+class _Plan(Plan):
+    deck: Deck
+    columns: Any
+    column_norms_sq: np.ndarray
+    column_deck: Deck
+    residual: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Extended(Method):
+    """Alternate between a column and a row, each drawn by squared norm (Zouzias and Freris 2013).
+
+    The column step removes from a copy of b what the columns can explain; what is left tends to the part of b that
+    contradicts, and x to the least-squares solution (of least norm) of the rest. It converges where the other
+    methods hover, but each step also reads a column of n numbers, so it costs ``1 + n / p`` rows; and it keeps a
+    transposed copy of A. Reads A twice beforehand.
+    """
+
+    name: ClassVar[str] = "extended"
+    summary: ClassVar[str] = "a random row and a random column in turn; converges to the least-squares solution"
+    reference: ClassVar[str] = "Zouzias and Freris 2013"
+    least_squares: ClassVar[bool] = True
+
+    def prepare(self, system, rng):
+        """Transpose A (one pass) and compute the norms of its rows and columns (another)."""
+        n, p = system.n_rows, system.n_columns
+        plan = _Plan(system, system.entries_per_row * (1 + n / p), price_of_row=1 + n / p)
+        norms_sq, plan.column_norms_sq = np.empty(n), np.empty(p)
+        for start, stop in system.pieces():
+            norms_of(system.rows, system.b, start, stop, norms_sq, system.odd)
+        plan.columns = system.source.columns()
+        norms_of(plan.columns, np.zeros(p), 0, p, plan.column_norms_sq, np.full(3, -1))
+        system.rows_read += n
+        plan.deck, plan.column_deck = deck_by_weight(norms_sq), deck_by_weight(plan.column_norms_sq)
+        return plan
+
+    def advance(self, plan, iterates, n_rows, rng, drops):
+        """Take `n_rows` steps, each with a column and a row."""
+        system = plan.system
+        if plan.residual is None:
+            plan.residual = _residual_at(system, iterates[0])
+        order, column_order = np.empty(n_rows, np.int64), np.empty(n_rows, np.int64)
+        draw_many(plan.deck, 0, rng, order)
+        draw_many(plan.column_deck, 0, rng, column_order)
+        extended_sweep(
+            system.rows, system.b, order, plan.columns, plan.column_norms_sq, column_order,
+            plan.residual, iterates, drops, system.odd,
+        )  # fmt: skip
+        system.rows_read += round(n_rows * system.n_rows / system.n_columns)  # the columns, in rows
+        return order
+
+
+def _residual_at(system, x) -> np.ndarray:
+    """Return ``b - A x``: where x is to stay if it is the solution already."""
+    residual = system.b.copy()
+    if x.any():
+        for start, stop in system.pieces():
+            residual_of(system.rows, system.b, start, stop, x, residual)
+    return residual
