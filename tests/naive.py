@@ -80,6 +80,24 @@ def online_kmeans(A, b, order, starts, *, by_direction, rate=None):
     return labels, centroids, targets
 
 
+def pattern_distance(a, c, metric):
+    """Between zeros and ones, and a mean of such."""
+    if metric == "hamming":
+        return np.abs(a - c).sum()
+    return 1 - a @ c / (a @ a + c @ c - a @ c)
+
+
+def online_kmeans_by_pattern(A, order, starts, metric):
+    centroids, counts, labels = np.array(starts), np.zeros(len(starts), int), np.full(len(A), -1)
+    for i in order:
+        if A[i].any():
+            label = int(np.argmin([pattern_distance(A[i], c, metric) for c in centroids]))
+            labels[i] = label
+            counts[label] += 1
+            centroids[label] += (A[i] - centroids[label]) / counts[label]
+    return labels, centroids
+
+
 def partition_sizes(cluster_sizes):
     """The block sizes that leave no row out: one row of each cluster while it lasts."""
     left, sizes = list(cluster_sizes), []

@@ -27,7 +27,7 @@ ROOMS = {
     "_drive": {"_check", "_monitor", "_solution", "_system", "kernels.sweep", "methods"},
     "_words": {"_drive", "_solution"},
     "_warmup": {"_check", "_system", "kernels", "methods", "sources"},
-    "_validate": {"methods", "sources"},
+    "_validate": {"kernels.rows", "methods", "sources"},
     "_solve": {
         "_validate", "_drive", "_monitor", "_solution", "_system", "_warmup", "_words", "methods", "sources", "",
     },

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from rowsolve.kernels.rows import frozen
 from rowsolve.methods import METHODS, Method
 from rowsolve.sources import Source, load_matrix, load_vector, open_rows
-from rowsolve.sources.rows import as_vector, frozen
+from rowsolve.sources.rows import as_vector
 
 __all__ = ["at_least_zero", "check_of", "generator_of", "method_of", "positive", "start_of", "system_of"]
 

@@ -10,11 +10,10 @@ import numpy as np
 
 from rowsolve._check import full_check, sampled_check
 from rowsolve._system import System
-from rowsolve.kernels.rows import CSRRows, DenseRows
+from rowsolve.kernels.rows import CSRRows, DenseRows, frozen
 from rowsolve.kernels.sweep import sweep
 from rowsolve.methods.base import Method
 from rowsolve.sources import Source
-from rowsolve.sources.rows import frozen
 
 __all__ = ["warm_up"]
 

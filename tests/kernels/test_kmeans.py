@@ -3,17 +3,28 @@ from __future__ import annotations
 import naive
 import numpy as np
 import pytest
+from scipy import sparse
 
-from rowsolve.kernels.kmeans import SAME, add_seed, distances_to_none, empty_centroids, online_kmeans
+from rowsolve.kernels.kmeans import (
+    DIRECTION,
+    EUCLIDEAN,
+    HAMMING,
+    JACCARD,
+    SAME,
+    add_seed,
+    distances_to_none,
+    empty_centroids,
+    online_kmeans,
+)
 from rowsolve.sources import open_rows
 
 
-def seed_centroids(rows, b, sample, by_direction, draws, centroids, odd):
+def seed_centroids(rows, b, sample, metric, draws, centroids, odd):
     far = np.empty(sample.size)
-    distances_to_none(rows, b, sample, by_direction, far, odd)
+    distances_to_none(rows, b, sample, metric, far, odd)
     least = SAME * far.max()
     for group, draw in enumerate(draws):
-        if not add_seed(rows, b, sample, by_direction, draw, far, least, centroids, group):
+        if not add_seed(rows, b, sample, metric, draw, far, least, centroids, group):
             return group
     return draws.size
 
@@ -26,23 +37,23 @@ def clustered(seed=0, n_rows=60, n_columns=8, k=3):
     return A, rng.standard_normal(n_rows), rng.permutation(n_rows)
 
 
-@pytest.mark.parametrize("by_direction", [True, False])
+@pytest.mark.parametrize("metric", [DIRECTION, EUCLIDEAN])
 @pytest.mark.parametrize("rate", [None, 0.05, 0.9])
-def test_online_kmeans__matches_naive(store, by_direction, rate):
+def test_online_kmeans__matches_naive(store, metric, rate):
     A, b, order = clustered()
     b[7] = 0.0
     rows, odd = open_rows(store(A)).rows, np.full(3, -1)
     centroids = empty_centroids(3, 8)
-    k = seed_centroids(rows, b, order[:20], by_direction, np.array([0.1, 0.5, 0.9]), centroids, odd)
+    k = seed_centroids(rows, b, order[:20], metric, np.array([0.1, 0.5, 0.9]), centroids, odd)
     assert k == 3
     starts = centroids.vector * centroids.weight[:, None]
     start_targets = centroids.target * centroids.weight
-    labels, norms_sq = np.empty(60, np.int64), np.empty(60)
-    args = (by_direction, rate or 0.0, centroids, 3, labels, norms_sq, odd)
+    labels = np.empty(60, np.int64)
+    args = (metric, rate or 0.0, centroids, 3, labels, odd)
     online_kmeans(rows, b, order[:25], *args)
     online_kmeans(rows, b, order[25:], *args)  # in chunks
 
-    expected, vectors, targets = naive.online_kmeans(A, b, order, starts, by_direction=by_direction, rate=rate)
+    expected, vectors, targets = naive.online_kmeans(A, b, order, starts, by_direction=metric == DIRECTION, rate=rate)
     if rate is not None:  # the naive version starts its targets at zero
         counts = np.bincount(expected[expected >= 0], minlength=3)
         targets = targets + start_targets * (1 - rate) ** counts
@@ -51,15 +62,14 @@ def test_online_kmeans__matches_naive(store, by_direction, rate):
     scale = centroids.weight[:, None]
     np.testing.assert_allclose(centroids.vector * scale, vectors, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(centroids.target * centroids.weight, targets, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(norms_sq, (A**2).sum(axis=1), rtol=1e-6)
 
 
 def test_online_kmeans__a_constant_rate_runs_for_ever():
     A = np.array([[1.0, 0.0], [1.0, 0.1]])
     centroids, odd = empty_centroids(1, 2), np.full(3, -1)
     rows, order = open_rows(A).rows, np.tile([0, 1], 3000)
-    seed_centroids(rows, np.ones(2), np.array([0]), False, np.array([0.5]), centroids, odd)
-    online_kmeans(rows, np.ones(2), order, False, 0.5, centroids, 1, np.empty(2, np.int64), np.empty(2), odd)
+    seed_centroids(rows, np.ones(2), np.array([0]), EUCLIDEAN, np.array([0.5]), centroids, odd)
+    online_kmeans(rows, np.ones(2), order, EUCLIDEAN, 0.5, centroids, 1, np.empty(2, np.int64), odd)
     vector = centroids.vector[0] * centroids.weight[0]
     np.testing.assert_allclose(vector, [1.0, 0.1 * 2 / 3], rtol=1e-10)
     assert centroids.target[0] * centroids.weight[0] == pytest.approx(1.0)
@@ -68,22 +78,38 @@ def test_online_kmeans__a_constant_rate_runs_for_ever():
 def test_seeds__are_as_many_as_there_are_different_directions():
     A = np.array([[1.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, 3.0], [0.0, 0.0]])
     rows = open_rows(A).rows
-    for by_direction, n_different in ((True, 2), (False, 4)):
+    for metric, n_different in ((DIRECTION, 2), (EUCLIDEAN, 4)):
         centroids, odd = empty_centroids(5, 2), np.full(3, -1)
         draws = np.linspace(0.05, 0.95, 5)
-        assert seed_centroids(rows, np.ones(5), np.arange(5), by_direction, draws, centroids, odd) == n_different
+        assert seed_centroids(rows, np.ones(5), np.arange(5), metric, draws, centroids, odd) == n_different
     zero = open_rows(np.zeros((3, 2))).rows
-    assert seed_centroids(zero, np.zeros(3), np.arange(3), True, np.ones(2) / 2, empty_centroids(2, 2), odd) == 0
+    assert seed_centroids(zero, np.zeros(3), np.arange(3), DIRECTION, np.ones(2) / 2, empty_centroids(2, 2), odd) == 0
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1e150])
-@pytest.mark.parametrize("by_direction", [True, False])
-def test_online_kmeans__scale_does_not_matter(scale, by_direction):
+@pytest.mark.parametrize("metric", [DIRECTION, EUCLIDEAN])
+def test_online_kmeans__scale_does_not_matter(scale, metric):
     A, b, order = clustered()
-    labels, norms_sq, odd = np.empty((2, 60), np.int64), np.empty(60), np.full(3, -1)
+    labels, odd = np.empty((2, 60), np.int64), np.full(3, -1)
     for found, factor in zip(labels, (1.0, scale), strict=True):
         rows, centroids = open_rows(A * factor).rows, empty_centroids(3, 8)
-        seed_centroids(rows, b, order[:20], by_direction, np.array([0.1, 0.5, 0.9]), centroids, odd)
-        online_kmeans(rows, b, order, by_direction, 0.0, centroids, 3, found, norms_sq, odd)
+        seed_centroids(rows, b, order[:20], metric, np.array([0.1, 0.5, 0.9]), centroids, odd)
+        online_kmeans(rows, b, order, metric, 0.0, centroids, 3, found, odd)
         assert np.isfinite(centroids.vector).all()
     assert labels[0].tolist() == labels[1].tolist()
+
+
+@pytest.mark.parametrize("metric", [JACCARD, HAMMING])
+def test_online_kmeans__by_pattern_matches_naive(metric):
+    rng = np.random.default_rng(3)
+    A = (rng.random((50, 41)) < 0.4).astype(float)  # wide enough that no two distances are equal
+    A[4] = 0.0
+    counts, order = A.sum(axis=1), rng.permutation(50)
+    rows, odd, centroids = open_rows(sparse.csr_array(A)).rows, np.full(3, -1), empty_centroids(3, 41)
+    seed_centroids(rows, counts, order[:20], metric, np.array([0.2, 0.5, 0.8]), centroids, odd)
+    starts, labels = centroids.vector.copy(), np.empty(50, np.int64)
+    online_kmeans(rows, counts, order, metric, 0.0, centroids, 3, labels, odd)
+    name = {JACCARD: "jaccard", HAMMING: "hamming"}[metric]
+    expected, vectors = naive.online_kmeans_by_pattern(A, order, starts, name)
+    assert labels.tolist() == expected.tolist()
+    np.testing.assert_allclose(centroids.vector * centroids.weight[:, None], vectors, rtol=1e-10)

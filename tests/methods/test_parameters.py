@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from conftest import gaussian, relative_error
+from scipy import sparse
 
 import rowsolve
 
@@ -13,7 +14,13 @@ import rowsolve
         (lambda: rowsolve.Block(block_size=0), "`block_size` must be an integer of at least 1, got 0"),
         (lambda: rowsolve.Block(block_size=2.5), "`block_size` must be an integer"),
         (lambda: rowsolve.ClusterBlock(n_clusters=-1), "`n_clusters` must be an integer"),
-        (lambda: rowsolve.ClusterBlock(metric="cosine"), "`metric` must be one of 'direction', 'euclidean'"),
+        (lambda: rowsolve.ClusterBlock(metric="cosine"), "`metric` must be one of 'direction', 'euclidean', 'jaccard'"),
+        (
+            lambda: rowsolve.ClusterJL(metric="jaccard"),
+            "`metric` must be one of 'direction', 'euclidean', got 'jaccard'",
+        ),
+        (lambda: rowsolve.ClusterBlock(pairing="inside"), "`pairing` must be one of 'across', 'within'"),
+        (lambda: rowsolve.ClusterBlock(block_size=3), "`block_size` is for `pairing='within'`"),
         (lambda: rowsolve.JL(sketch_size=0), "`sketch_size` must be an integer"),
         (lambda: rowsolve.ClusterJL(n_candidates=True), "`n_candidates` must be an integer"),
         (lambda: rowsolve.Randomized(weights="norm"), "`weights` must be one of 'norms', 'uniform'"),
@@ -56,6 +63,8 @@ def test_parameters__that_do_not_fit_the_system_are_refused(method, words):
         rowsolve.ClusterBlock(n_clusters=1),
         rowsolve.ClusterBlock(n_clusters=30),
         rowsolve.ClusterBlock(n_clusters=6, metric="euclidean"),
+        rowsolve.ClusterBlock(pairing="within"),
+        rowsolve.ClusterBlock(n_clusters=3, pairing="within", block_size=11),
     ],
     ids=repr,
 )
@@ -112,3 +121,35 @@ def test_jl__needs_fewer_steps_than_random_rows_at_first():
     greedy = error_after(rowsolve.JL(sketch_size=100), 4000 + 2 * 200)  # a pass, then 200 steps of two rows
     plain = error_after(rowsolve.Randomized(weights="uniform"), 200)
     assert greedy < 0.75 * plain
+
+
+@pytest.mark.compiled
+def test_within__on_tight_clusters_is_far_faster_than_across():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((4, 200))[rng.integers(0, 4, 4000)] + 0.1 * rng.standard_normal((4000, 200))
+    b = A @ rng.standard_normal(200)
+    rows = {
+        pairing: rowsolve.solve(A, b, rowsolve.ClusterBlock(pairing=pairing), rng=0).rows_read
+        for pairing in ("across", "within")
+    }
+    assert rows["within"] < rows["across"] / 10
+
+
+def test_within_by_pattern__beats_plain_cyclic_on_sparse_rows_that_share_columns():
+    # Rows in random order, each touching most of one group of 6 neighbouring columns and one of the next group.
+    rng = np.random.default_rng(1)
+    n_groups, n_rows = 20, 1200
+    group = rng.integers(0, n_groups, n_rows)
+    A = sparse.lil_array((n_rows, 6 * n_groups))
+    for i, g in enumerate(group):
+        A[i, 6 * g + rng.permutation(6)[:5]] = 1 + 0.1 * rng.standard_normal(5)
+        A[i, (6 * g + 6 + rng.integers(6)) % (6 * n_groups)] = 0.1
+    A = A.tocsr()
+    x_true = rng.standard_normal(6 * n_groups)
+    for metric in ("jaccard", "hamming"):
+        method = rowsolve.ClusterBlock(n_clusters=n_groups, metric=metric, pairing="within", block_size=6)
+        within = rowsolve.solve(A, A @ x_true, method, rng=0)
+        cyclic = rowsolve.solve(A, A @ x_true, "cyclic", rng=0)
+        assert within.converged
+        assert relative_error(within.x, x_true) < 3e-6
+        assert within.rows_read < cyclic.rows_read / 2

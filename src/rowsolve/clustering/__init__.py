@@ -1,6 +1,14 @@
 """Clusters of rows: which rows point the same way, and what to do with that."""
 
-from rowsolve.clustering.online import Clusters, cluster_rows
-from rowsolve.clustering.partition import partition_across
+from rowsolve.clustering.online import EQUATION_METRICS, METRICS, Clusters, Metric, cluster_rows
+from rowsolve.clustering.partition import partition_across, partition_within
 
-__all__ = ["Clusters", "cluster_rows", "partition_across"]
+__all__ = [
+    "EQUATION_METRICS",
+    "METRICS",
+    "Clusters",
+    "Metric",
+    "cluster_rows",
+    "partition_across",
+    "partition_within",
+]

@@ -8,13 +8,29 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from rowsolve.kernels.kmeans import SAME, add_seed, distances_to_none, empty_centroids, online_kmeans
+from rowsolve.kernels.kmeans import (
+    DIRECTION,
+    EUCLIDEAN,
+    HAMMING,
+    JACCARD,
+    SAME,
+    add_seed,
+    distances_to_none,
+    empty_centroids,
+    online_kmeans,
+)
+from rowsolve.kernels.rows import CSRRows, frozen
 from rowsolve.kernels.sampling import deal
 
 if TYPE_CHECKING:
     from rowsolve._system import System
 
-__all__ = ["Clusters", "cluster_rows"]
+__all__ = ["EQUATION_METRICS", "METRICS", "Clusters", "Metric", "cluster_rows"]
+
+Metric = Literal["direction", "euclidean", "jaccard", "hamming"]
+_CODES = {"direction": DIRECTION, "euclidean": EUCLIDEAN, "jaccard": JACCARD, "hamming": HAMMING}
+METRICS = tuple(_CODES)
+EQUATION_METRICS = ("direction", "euclidean")  # those whose centroids are equations
 
 
 @dataclass(frozen=True)
@@ -25,16 +41,14 @@ class Clusters:
     ----------
     labels : ndarray of shape (n,)
         The cluster of each row; -1 for a row of zeros.
-    norms_sq : ndarray of shape (n,)
-        ``norm(a_i)**2``, from the same pass.
     centroids : ndarray of shape (k, p)
     targets : ndarray of shape (k,)
         The centroid is a mean of (signed, normalised) rows and its target the same mean of their b:
-        ``<centroids[l], x> = targets[l]`` holds for the solution of a consistent system.
+        ``<centroids[l], x> = targets[l]`` holds for the solution of a consistent system. (By pattern, a centroid
+        is a mean of zeros and ones, and its target the mean of their number.)
     """
 
     labels: np.ndarray
-    norms_sq: np.ndarray
     centroids: np.ndarray
     targets: np.ndarray
 
@@ -55,54 +69,69 @@ def cluster_rows(
     n_clusters: int,
     rng: np.random.Generator,
     *,
-    metric: Literal["direction", "euclidean"] = "direction",
+    metric: Metric = "direction",
     rate: float | Literal["count"] = "count",
 ) -> Clusters:
     """Cluster the rows of `system` by online k-means: a k-means++ start on a sample, then one pass.
 
     A hyperplane is ``+-a / norm(a)``, so by default rows are compared by the absolute cosine and their sign
-    is turned towards the centroid; ``metric="euclidean"`` is the paper to the letter. The nearest centroid
+    is turned towards the centroid; ``metric="euclidean"`` is the paper to the letter. ``"jaccard"`` and
+    ``"hamming"`` compare the patterns of sparse rows: which columns they touch. The nearest centroid
     moves by ``rate * (row - centroid)``, ``rate="count"`` being one over the rows it has got so far.
     Fewer clusters than asked come back when there are not as many different rows.
 
     Reads the n rows, and before them a sample of ``32 k`` (no more than 4096, no fewer than ``2 k``) for the start.
     """
     if n_clusters > system.n_rows:
-        raise ValueError(f"`n_clusters` must be at most the number of rows, {system.n_rows}, got {n_clusters}.")
-    by_direction = metric == "direction"
+        raise ValueError(
+            f"`n_clusters` must be at most the number of rows, {system.n_rows}, got {n_clusters}: "
+            f"choose fewer clusters."
+        )
+    rows, b = (system.rows, system.b) if metric in EQUATION_METRICS else _patterns(system, metric)
+    code = _CODES[metric]
     found = empty_centroids(n_clusters, system.n_columns)
     cards = np.arange(system.n_rows)
     sample = np.empty(min(system.n_rows, max(2 * n_clusters, min(32 * n_clusters, 4096))), np.int64)
     deal(cards, 0, sample.size, rng, sample)
-    k = _seed(system, sample, by_direction, rng, found)
-    labels, norms_sq = np.empty(system.n_rows, np.int64), np.empty(system.n_rows)
+    k = _seed(system, rows, b, sample, code, rng, found)
+    labels, pace = np.empty(system.n_rows, np.int64), 0.0 if rate == "count" else rate
     for start, stop in system.pieces(times_used=k):
         order = np.empty(stop - start, np.int64)
         deal(cards, start, order.size, rng, order)
-        online_kmeans(
-            system.rows, system.b, order, by_direction, 0.0 if rate == "count" else rate,
-            found, k, labels, norms_sq, system.odd,
-        )  # fmt: skip
-    return _without_empty(found, k, labels, norms_sq)
+        online_kmeans(rows, b, order, code, pace, found, k, labels, system.odd)
+    return _without_empty(found, k, labels)
 
 
-def _seed(system, sample, by_direction, rng, found) -> int:
+def _patterns(system, metric) -> tuple[CSRRows, np.ndarray]:
+    """Return the rows as zeros and ones, and how many ones each has."""
+    if not isinstance(system.rows, CSRRows):
+        raise ValueError(
+            f"`metric={metric!r}` compares the patterns of sparse rows, but `A` is dense: use 'direction', or pass "
+            "`scipy.sparse.csr_array(A)`."
+        )
+    ones = (system.rows.data != 0).astype(float)
+    rows = CSRRows(frozen(ones), system.rows.indices, system.rows.indptr)
+    counts = np.concatenate([[0.0], np.cumsum(ones)])
+    return rows, frozen(counts[rows.indptr[1:]] - counts[rows.indptr[:-1]])
+
+
+def _seed(system, rows, b, sample, code, rng, found) -> int:
     """Choose starting centroids among the rows of `sample`; return how many, at least 1."""
     far = np.empty(sample.size)
-    distances_to_none(system.rows, system.b, sample, by_direction, far, system.odd)
+    distances_to_none(rows, b, sample, code, far, system.odd)
     system.rows_read += sample.size
     system.look_at_odd_rows()
     least = SAME * far.max()
     for group in range(found.target.size):
-        if not add_seed(system.rows, system.b, sample, by_direction, rng.random(), far, least, found, group):
+        if not add_seed(rows, b, sample, code, rng.random(), far, least, found, group):
             return max(group, 1)  # a sample of zero rows: the first other row becomes the centroid
         system.keep_time()
     return found.target.size
 
 
-def _without_empty(found, k, labels, norms_sq) -> Clusters:
+def _without_empty(found, k, labels) -> Clusters:
     kept = np.flatnonzero(found.n_members[:k])
     renumber = np.full(k + 1, -1)
     renumber[kept] = np.arange(kept.size)
     scale = found.weight[kept]
-    return Clusters(renumber[labels], norms_sq, found.vector[kept] * scale[:, None], found.target[kept] * scale)
+    return Clusters(renumber[labels], found.vector[kept] * scale[:, None], found.target[kept] * scale)

@@ -2,7 +2,8 @@
 
 A centroid is stored as ``weight * vector`` with its squared norm, so that moving it towards a row touches
 only the row's entries. By direction, the row ``a`` acts as ``sign * a / norm(a)``, its sign turned towards
-the centroid, because ``a`` and ``-a`` are the same hyperplane; by Euclidean distance it acts as it is.
+the centroid, because ``a`` and ``-a`` are the same hyperplane; by Euclidean distance it acts as it is. By pattern
+(Jaccard, Hamming) rows are given as zeros and ones, with their number of ones in the place of b.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from rowsolve._jit import kernel
 from rowsolve.kernels.rows import add_row, row_dot, row_norm_sq, usable_norm_sq
 
+EUCLIDEAN, DIRECTION, JACCARD, HAMMING = 0, 1, 2, 3  # how rows are compared
 SAME = 1e-12  # squared sine, or relative squared distance, below which two rows are the same
 _SMALL, _LARGE = 1e-100, 1e280  # a constant rate shrinks `weight` without end: rescale outside this range
 
@@ -34,17 +36,26 @@ def empty_centroids(k: int, n_columns: int) -> Centroids:
 
 
 @kernel
-def _likeness(rows, i, unit, by_direction, centroids, group):
-    """Return the likeness of row ``i`` to a centroid (larger is closer) and the sign to take it with."""
+def _likeness(rows, i, norm_sq, metric, centroids, group):
+    """Return the likeness of row ``i`` to a centroid (larger is closer) and the sign to take it with.
+
+    For zeros and ones against a mean c of such, the Hamming distance is ``sum(a) + sum(c) - 2 <a, c>``, and the
+    Jaccard likeness is continued to ``<a, c> / (<a, a> + <c, c> - <a, c>)``.
+    """
     dot = row_dot(rows, i, centroids.vector[group])
     vector_sq = centroids.vector_sq[group]
-    if by_direction:
+    if metric == DIRECTION:
         if vector_sq == 0.0:
             return 0.0, 1.0
-        cosine = dot * unit / np.sqrt(vector_sq)
+        cosine = dot / np.sqrt(norm_sq) / np.sqrt(vector_sq)
         return abs(cosine), 1.0 if cosine >= 0.0 else -1.0
     weight = centroids.weight[group]
-    return 2.0 * weight * dot - weight * weight * vector_sq, 1.0
+    dot *= weight
+    if metric == EUCLIDEAN:
+        return 2.0 * dot - weight * weight * vector_sq, 1.0
+    if metric == HAMMING:
+        return 2.0 * dot - weight * centroids.target[group], 1.0
+    return dot / (norm_sq + weight * weight * vector_sq - dot), 1.0
 
 
 @kernel
@@ -71,15 +82,15 @@ def _pull(rows, b, i, scaled, rate, centroids, group):
 
 
 @kernel
-def distances_to_none(rows, b, sample, by_direction, far, odd):  # far, odd: INOUT
+def distances_to_none(rows, b, sample, metric, far, odd):  # far, odd: INOUT
     """Fill `far` for the rows in `sample` before there is a centroid: 1, or the squared norm; 0 for a zero row."""
     for t in range(sample.size):
         norm_sq = usable_norm_sq(rows, b, sample[t], odd)
-        far[t] = 1.0 if by_direction and norm_sq > 0.0 else norm_sq
+        far[t] = 1.0 if norm_sq > 0.0 and metric in (DIRECTION, JACCARD) else norm_sq
 
 
 @kernel
-def add_seed(rows, b, sample, by_direction, draw, far, least, centroids, group):  # far, centroids: INOUT
+def add_seed(rows, b, sample, metric, draw, far, least, centroids, group):  # far, centroids: INOUT
     """Make a row of `sample` the next centroid by k-means++; return False if none is different from those so far.
 
     `far` holds the squared sine or distance of each row to its nearest centroid, and the row is drawn by it with
@@ -90,12 +101,16 @@ def add_seed(rows, b, sample, by_direction, draw, far, least, centroids, group):
         return False
     i = sample[chosen]
     unit = 1.0 / np.sqrt(row_norm_sq(rows, i))
-    _pull(rows, b, i, unit if by_direction else 1.0, 1.0, centroids, group)
+    _pull(rows, b, i, unit if metric == DIRECTION else 1.0, 1.0, centroids, group)
     for t in range(sample.size):
         if far[t] > 0.0:
             norm_sq = row_norm_sq(rows, sample[t])
-            like, _ = _likeness(rows, sample[t], 1.0 / np.sqrt(norm_sq), by_direction, centroids, group)
-            now = 1.0 - like * like if by_direction else norm_sq - like
+            like, _ = _likeness(rows, sample[t], norm_sq, metric, centroids, group)
+            now = norm_sq - like
+            if metric == DIRECTION:
+                now = 1.0 - like * like
+            elif metric == JACCARD:
+                now = 1.0 - like
             far[t] = min(far[t], max(0.0, now))
     return True
 
@@ -114,24 +129,23 @@ def _weighted_pick(weights, level):
 
 
 @kernel
-def online_kmeans(rows, b, order, by_direction, rate, centroids, k, labels, norms_sq, odd):
+def online_kmeans(rows, b, order, metric, rate, centroids, k, labels, odd):  # centroids, labels, odd: INOUT
     """Visit the rows in `order` once: label each with its nearest centroid, which moves towards it.
 
-    `rate` 0 stands for ``1 / count``. Zero rows get label -1. Fills `labels` and `norms_sq` at those rows.
+    `rate` 0 stands for ``1 / count``. Zero rows get label -1.
     """
     for i in order:
         norm_sq = usable_norm_sq(rows, b, i, odd)
-        norms_sq[i] = norm_sq
         labels[i] = -1
         if norm_sq == 0.0:
             continue
-        unit = 1.0 / np.sqrt(norm_sq)
         nearest, best, sign = 0, -np.inf, 1.0
         for group in range(k):
-            like, turned = _likeness(rows, i, unit, by_direction, centroids, group)
+            like, turned = _likeness(rows, i, norm_sq, metric, centroids, group)
             if like > best:
                 nearest, best, sign = group, like, turned
         labels[i] = nearest
         centroids.n_members[nearest] += 1
         pull = 1.0 / centroids.n_members[nearest] if rate == 0.0 else rate
-        _pull(rows, b, i, sign * unit if by_direction else 1.0, pull, centroids, nearest)
+        scaled = sign / np.sqrt(norm_sq) if metric == DIRECTION else 1.0
+        _pull(rows, b, i, scaled, pull, centroids, nearest)

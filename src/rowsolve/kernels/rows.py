@@ -33,6 +33,13 @@ class CSRRows(NamedTuple):
     indptr: np.ndarray
 
 
+def frozen(array: np.ndarray) -> np.ndarray:
+    """Return a read-only view: memmaps and arrays then share one compiled kernel, and nothing is written to."""
+    view = np.asarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
 def _dense_dot(rows, i, x):
     total = 0.0
     for j in range(x.size):

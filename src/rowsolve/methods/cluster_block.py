@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from rowsolve.clustering import cluster_rows, partition_across
+from rowsolve.clustering import METRICS, Metric, cluster_rows, partition_across, partition_within
 from rowsolve.kernels.blocks import BlockRoom, block_room, project_blocks
 from rowsolve.methods.base import Method, Plan, one_of, positive_integer
 
@@ -22,34 +22,56 @@ class _Plan(Plan):
 
 @dataclass(frozen=True)
 class ClusterBlock(Method):
-    """Cluster the rows, make blocks with one row of each cluster, draw blocks uniformly (Li, Mo and Ye 2016).
+    """Cluster the rows, make blocks of them once, draw blocks uniformly (Li, Mo and Ye 2016).
 
     Parameters
     ----------
     n_clusters : int
-        Also the size of the blocks. Clustering reads A once.
-    metric : {"direction", "euclidean"}
-        How rows are compared; ``"euclidean"`` is the paper to the letter.
+        Clustering reads A once.
+    metric : {"direction", "euclidean", "jaccard", "hamming"}
+        How rows are compared; ``"euclidean"`` is the paper to the letter. The last two compare which columns sparse
+        rows touch.
+    pairing : {"across", "within"}
+        ``"across"``, the paper's: one row of each cluster. ``"within"``: the rows of a block are all of one cluster
+        (for sparse rows clustered by pattern: Pomparău and Popa 2014). Far faster on tight clusters of consistent
+        equations, because differences of nearly parallel rows expose the weak directions; but with noise in b
+        it hovers further away from the least-squares solution.
+    block_size : int or None
+        For ``"within"``; None stands for `n_clusters`. Blocks across are as large as there are clusters.
     """
 
     n_clusters: int = 4
-    metric: Literal["direction", "euclidean"] = "direction"
+    metric: Metric = "direction"
+    pairing: Literal["across", "within"] = "across"
+    block_size: int | None = None
 
     name: ClassVar[str] = "cluster-block"
-    summary: ClassVar[str] = "blocks with one row of each cluster"
-    reference: ClassVar[str] = "Li, Mo and Ye 2016 (the paper's RKA-Cluster-Block)"
+    summary: ClassVar[str] = "blocks with one row of each cluster, or with rows of one cluster"
+    reference: ClassVar[str] = "Li, Mo and Ye 2016 (the paper's RKA-Cluster-Block); within: Pomparău and Popa 2014"
 
     def __post_init__(self):
         positive_integer("n_clusters", self.n_clusters)
-        one_of("metric", self.metric, ("direction", "euclidean"))
+        one_of("metric", self.metric, METRICS)
+        one_of("pairing", self.pairing, ("across", "within"))
+        if self.block_size is not None:
+            positive_integer("block_size", self.block_size)
+            if self.pairing == "across":
+                raise ValueError(
+                    "`block_size` is for `pairing='within'`: blocks across have one row of each of `n_clusters`."
+                )
 
     def prepare(self, system, rng):
         """Cluster the rows (one pass) and partition them into blocks."""
         clusters = cluster_rows(system, self.n_clusters, rng, metric=self.metric)
-        size = max(1, clusters.n_clusters)
+        if self.pairing == "across":
+            size = max(1, clusters.n_clusters)
+            members, starts = partition_across(clusters, rng)
+        else:
+            size = self.block_size or self.n_clusters
+            members, starts = partition_within(clusters, size, rng)
         plan = _Plan(system, system.entries_per_row * (1 + size / 2) + size**2 / 6, size)
         plan.room = block_room(size, system.n_columns)
-        plan.members, plan.starts = partition_across(clusters, rng)
+        plan.members, plan.starts = members, starts
         return plan
 
     def advance(self, plan, iterates, n_rows, rng, drops):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from rowsolve.clustering import cluster_rows
+from rowsolve.clustering import EQUATION_METRICS, cluster_rows
 from rowsolve.methods.base import Method, one_of, positive_integer
 from rowsolve.methods.jl import advance_sketched, check_sketch_parameters, prepare_sketched
 
@@ -41,7 +41,7 @@ class ClusterJL(Method):
     def __post_init__(self):
         positive_integer("n_clusters", self.n_clusters)
         check_sketch_parameters(self)
-        one_of("metric", self.metric, ("direction", "euclidean"))
+        one_of("metric", self.metric, EQUATION_METRICS)
 
     def prepare(self, system, rng):
         """Cluster the rows (one pass), then sketch them (another)."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rowsolve.kernels.rows import CSRRows, DenseRows
+from rowsolve.kernels.rows import CSRRows, DenseRows, frozen
 
 __all__ = ["Source", "open_rows"]
 
@@ -67,13 +67,6 @@ def open_rows(A: Any) -> Source:
         raise ValueError(f"`A` must have at least one row and one column: got shape {array.shape}.")
     values = frozen(array.astype(_kept_dtype(array.dtype), copy=False))
     return Source(DenseRows(values), values.shape, float(values.shape[1]), _precision(array.dtype))
-
-
-def frozen(array: np.ndarray) -> np.ndarray:
-    """Return a read-only view: memmaps and arrays then share one compiled kernel, and nothing is written to."""
-    view = np.asarray(array).view()
-    view.flags.writeable = False
-    return view
 
 
 def as_vector(values: Any, name: str, length: int, what: str) -> tuple[np.ndarray, float]:
