@@ -17,6 +17,7 @@ ROOMS = {
     "clustering": {"kernels"},
     "methods": {"kernels", "clustering"},
     "sources": {"kernels.rows"},
+    "theory": set(),
     "experiments": {""},
     "cli": {"", "methods", "sources", "experiments"},
     "_jit": set(),

@@ -1,0 +1,92 @@
+"""What the functions of this room take, checked once and in one voice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "as_blocks",
+    "as_matrix",
+    "check_count",
+    "check_fraction",
+    "check_not_negative",
+    "check_positive",
+    "rank_of",
+    "unit_rows",
+]
+
+
+def check_count(name: str, value: Any, least: int = 1) -> None:
+    """Raise unless `value` is an integer of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"`{name}` must be an integer of at least {least}, got {value!r}.")
+
+
+def check_fraction(name: str, value: Any) -> None:
+    """Raise unless `value` is a number from 0 to 1."""
+    if not _is_real(value) or not 0.0 <= value <= 1.0:
+        raise ValueError(f"`{name}` must be a number from 0 to 1, got {value!r}.")
+
+
+def check_not_negative(name: str, value: Any) -> None:
+    """Raise unless `value` is a finite number of at least 0."""
+    if not _is_real(value) or not 0.0 <= value < math.inf:
+        raise ValueError(f"`{name}` must be a finite number of at least 0, got {value!r}.")
+
+
+def check_positive(name: str, value: Any) -> None:
+    """Raise unless `value` is a finite number above 0."""
+    if not _is_real(value) or not 0.0 < value < math.inf:
+        raise ValueError(f"`{name}` must be a finite number above 0, got {value!r}.")
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def as_matrix(A: Any) -> np.ndarray:
+    """Return `A`, dense or a scipy sparse matrix, as a finite two-dimensional array of float64."""
+    A = np.asarray(A.toarray() if hasattr(A, "toarray") else A)
+    if A.dtype.kind not in "biuf":
+        raise ValueError(f"`A` must hold real numbers, got dtype {A.dtype}.")
+    if A.ndim != 2 or A.size == 0:
+        raise ValueError(f"`A` must be a matrix with at least one row and one column, got shape {A.shape}.")
+    A = A.astype(np.float64, copy=False)
+    odd = ~np.isfinite(A).all(axis=1)
+    if odd.any():
+        raise ValueError(f"`A` must hold finite numbers only; row {int(np.argmax(odd))} does not.")
+    return A
+
+
+def as_blocks(blocks: Iterable[Any], n_rows: int) -> list[np.ndarray]:
+    """Return `blocks` as arrays of row indices, none of them empty or out of range."""
+    found = [np.asarray(block) for block in blocks]
+    if not found:
+        raise ValueError("`blocks` must hold at least one block, got none.")
+    for t, rows in enumerate(found):
+        if rows.ndim != 1 or rows.size == 0 or rows.dtype.kind not in "iu":
+            raise ValueError(f"block {t} must be a list of at least one row index, got {rows.tolist()!r}.")
+        wrong = rows[(rows < 0) | (rows >= n_rows)]
+        if wrong.size:
+            raise ValueError(f"block {t} holds row {wrong[0]}, but the rows of `A` are 0 to {n_rows - 1}.")
+    return [rows.astype(np.intp) for rows in found]
+
+
+def unit_rows(A: np.ndarray) -> np.ndarray:
+    """Return the rows of `A` scaled to norm 1; rows of zeros stay as they are.
+
+    Each is divided by its largest entry first: the squares of 1e200 and 1e-200 are not numbers of float64.
+    """
+    largest = np.abs(A).max(axis=1, keepdims=True)
+    scaled = A / np.where(largest > 0.0, largest, 1.0)
+    norms = np.linalg.norm(scaled, axis=1, keepdims=True)
+    return scaled / np.where(norms > 0.0, norms, 1.0)
+
+
+def rank_of(singular_values: np.ndarray, shape: tuple[int, ...]) -> int:
+    """Return how many singular values, the largest first, stand above the rounding of a matrix of that shape."""
+    return int(np.sum(singular_values > singular_values[0] * max(shape) * np.finfo(float).eps))

@@ -1,0 +1,118 @@
+"""How far from orthogonal rows are, and how far Gaussian rows are expected to be."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from rowsolve.theory._inputs import as_matrix, check_count, check_fraction, check_positive, unit_rows
+
+__all__ = [
+    "alignment_probability",
+    "alignment_probability_upper_bound",
+    "orthogonality_probability_lower_bound_as_printed",
+    "orthogonality_value",
+]
+
+_STRIP = 1024  # rows whose products with all others are in memory at once
+
+
+def orthogonality_value(A: Any) -> float:
+    """Return ``ov(A) = max over i != j of abs(<a_i, a_j>) / (norm(a_i) norm(a_j))``.
+
+    0 for orthogonal rows, 1 if two rows are parallel; neither the scale nor the sign of a row matters.
+
+    Parameters
+    ----------
+    A : array_like or sparse matrix of shape (k, p)
+        At least two rows, none of them zero.
+    """
+    A = as_matrix(A)
+    k = A.shape[0]
+    if k < 2:
+        raise ValueError("`A` must have at least 2 rows to compare, got 1.")
+    zero = ~A.any(axis=1)
+    if zero.any():
+        raise ValueError(f"`A` must have no row of zeros, which has no direction; row {int(np.argmax(zero))} is one.")
+    directions = unit_rows(A)
+    largest = 0.0
+    for start in range(0, k, _STRIP):
+        strip = directions[start : start + _STRIP]
+        cosines = np.abs(strip @ directions[start:].T)
+        np.fill_diagonal(cosines, 0.0)  # the rows of the strip come first in both, so these are a row with itself
+        largest = max(largest, float(cosines.max()))
+    return min(largest, 1.0)
+
+
+def alignment_probability(eps: float, d: int) -> float:
+    """Return ``P(abs(cos) > eps)`` for two Gaussian vectors, exactly.
+
+    The angle of two independent vectors with entries N(0, sigma^2) in d dimensions has
+    ``cos^2 ~ Beta(1/2, (d - 1)/2)``. So, with ``theta = arcsin(eps)``,
+
+        P(abs(cos) <= eps) = integral of cos^(d-2) from 0 to theta / the same from 0 to pi/2,
+
+    which integration by parts turns into a sum of positive terms. The result is accurate to about 1e-15,
+    absolutely.
+    """
+    check_fraction("eps", eps)
+    check_count("d", d)
+    if d == 1:  # the cosine is 1 or -1
+        return float(eps < 1.0)
+    cosine_sq = (1.0 - eps) * (1.0 + eps)
+    if d % 2 == 0:
+        below, term, first = 2.0 * math.asin(eps) / math.pi, 2.0 * eps * math.sqrt(cosine_sq) / math.pi, 2
+    else:
+        below, term, first = float(eps), eps * cosine_sq / 2.0, 3
+    if d > first:
+        power = np.arange(first, d - 3, 2)
+        terms = term * np.cumprod(np.append(1.0, cosine_sq * power / (power + 1)))
+        below += float(terms.sum())
+    return min(max(1.0 - below, 0.0), 1.0)
+
+
+def alignment_probability_upper_bound(eps: float, d: int) -> float:
+    """Return ``min(1, 1 / (d eps^2))``, which ``P(abs(cos) > eps)`` does not exceed for two Gaussian vectors.
+
+    It is Chebyshev's inequality with ``E[cos] = 0`` and ``Var(cos) = 1/d``, both exact for vectors with independent
+    entries N(0, sigma^2) in d dimensions. This is what the paper's theorem on orthogonality in high dimension
+    says when it is put right; for how it is printed see `orthogonality_probability_lower_bound_as_printed`.
+    """
+    check_fraction("eps", eps)
+    check_count("d", d)
+    root = eps * math.sqrt(d)  # whose square would underflow for a tiny eps
+    return 1.0 if root <= 1.0 else 1.0 / root**2
+
+
+def orthogonality_probability_lower_bound_as_printed(eps: float, d: int, delta: float, c: float) -> float:
+    """Return the paper's bound ``(1 - 1 / (eps^2 (1 - delta)^4 d)) (1 - 6 exp(-c delta^2 d))``.
+
+    The paper states that ``P(abs(cos) <= eps)`` is at least this, for any delta from 0 to 1 and a fixed constant
+    c. That is false: with ``delta = 0`` and ``d eps^2 < 1`` both factors are negative, and their product
+    may exceed 1. Where at least one factor is not negative the statement is true, but then no better than
+    ``1 - 1 / (d eps^2)``: the angle does not depend on the lengths that delta stands for
+    (`alignment_probability_upper_bound`).
+
+    Parameters
+    ----------
+    eps : float
+        Above 0, at most 1.
+    d : int
+        Dimension.
+    delta : float
+        From 0 to below 1; at 1 the formula divides by zero.
+    c : float
+        The constant of the Gaussian annulus theorem, which the paper leaves open; above 0.
+    """
+    check_fraction("eps", eps)
+    check_count("d", d)
+    check_fraction("delta", delta)
+    if eps == 0.0 or delta == 1.0:
+        raise ValueError(f"`eps` must be above 0 and `delta` below 1 (the formula divides), got {eps!r} and {delta!r}.")
+    check_positive("c", c)
+    deviations = eps * (1.0 - delta) ** 2 * math.sqrt(d)
+    by_chebyshev = 1.0 - 1.0 / deviations / deviations
+    by_annulus = 1.0 - 6.0 * math.exp(-c * delta**2 * d)
+    return by_chebyshev * by_annulus

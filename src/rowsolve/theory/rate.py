@@ -1,0 +1,95 @@
+"""The exact contraction of one random projection."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from rowsolve.theory._inputs import as_blocks, as_matrix, rank_of, unit_rows
+
+__all__ = ["expected_rate"]
+
+_MOST_COLUMNS = 5000  # singular values cost n p^2 operations
+
+
+def expected_rate(A: Any, probabilities: Any, blocks: Iterable[Any] | None = None) -> float:
+    """Return ``1 - lambda_min(E[P])``, the best factor by which a random projection shrinks the squared error.
+
+    A step that projects on block t takes the error ``e = x - x*`` to ``(I - P) e`` with ``P = pinv(A_t) A_t``, so
+
+        E norm(e_next)^2 = norm(e)^2 - e' E[P] e <= rate norm(e)^2,
+
+    with equality for the worst e. So ``E norm(e_j)^2 <= rate^j norm(e_0)^2`` after j steps: in the mean a long run
+    does no worse than this, and it may do better, since e does not stay the worst one. For single rows drawn by
+    squared norm the rate is ``1 - sigma_min(A)^2 / norm(A)_F^2`` (Strohmer and Vershynin 2009).
+
+    ``lambda_min`` is taken over the row space of A: no row moves the part of e outside it, and from x0 = 0
+    towards the solution of least norm there is none. The equations must agree; noise adds to the error.
+
+    Parameters
+    ----------
+    A : array_like or sparse matrix of shape (n, p)
+        p at most 5000; made dense.
+    probabilities : {"norms", "uniform"} or array_like
+        Of the rows, or of the blocks if there are any. ``"norms"``: in proportion to the squared (Frobenius) norm.
+        An array must sum to 1.
+    blocks : iterable of arrays of int, optional
+        Row indices of the blocks that are drawn. They may overlap and leave out rows. None: each row for itself.
+    """
+    n_columns = np.shape(A)[-1] if np.ndim(A) else 0
+    if n_columns > _MOST_COLUMNS:
+        raise ValueError(
+            f"`A` must have at most {_MOST_COLUMNS} columns, got {n_columns}: the exact rate takes all singular values."
+        )
+    A = as_matrix(A)
+    directions = unit_rows(A)  # the projections do not depend on the scale of a row
+    rank = rank_of(_singular_values(directions), directions.shape)
+    if rank == 0:
+        raise ValueError("`A` must have a row that is not zero: there is nothing to project on.")
+    indices = None if blocks is None else as_blocks(blocks, A.shape[0])
+    weights = _weights(probabilities, A, indices)
+    bases = directions[:, None, :] if indices is None else [_row_basis(directions[rows]) for rows in indices]
+    # E[P] is root' root. Its values beyond the rank of A belong to the directions that no row has.
+    root = np.concatenate([math.sqrt(weight) * basis for weight, basis in zip(weights, bases, strict=True)])
+    values = _singular_values(root)
+    least = float(values[rank - 1] ** 2) if values.size >= rank else 0.0
+    return min(max(1.0 - least, 0.0), 1.0)
+
+
+def _singular_values(rows: np.ndarray) -> np.ndarray:
+    """Return the singular values, of tall matrices by way of their triangular factor, which is several times faster."""
+    n, p = rows.shape
+    return np.linalg.svd(np.linalg.qr(rows, mode="r") if n > p else rows, compute_uv=False)
+
+
+def _row_basis(directions: np.ndarray) -> np.ndarray:
+    """Return orthonormal rows that span the given ones."""
+    _, values, basis = np.linalg.svd(directions, full_matrices=False)
+    return basis[: rank_of(values, directions.shape)]
+
+
+def _weights(probabilities: Any, A: np.ndarray, blocks: list[np.ndarray] | None) -> np.ndarray:
+    count = A.shape[0] if blocks is None else len(blocks)
+    if isinstance(probabilities, str):
+        if probabilities == "uniform":
+            return np.full(count, 1.0 / count)
+        if probabilities == "norms":
+            return _by_norms(A, blocks)
+        raise ValueError(f"`probabilities` must be 'norms', 'uniform' or an array, got {probabilities!r}.")
+    weights = np.asarray(probabilities, dtype=float)
+    if weights.shape != (count,):
+        raise ValueError(f"`probabilities` must have one entry for each of {count} draws, got shape {weights.shape}.")
+    if not (weights >= 0.0).all() or not math.isclose(weights.sum(), 1.0, rel_tol=1e-9):
+        raise ValueError(f"`probabilities` must be at least 0 and sum to 1, got a sum of {weights.sum()!r}.")
+    return weights
+
+
+def _by_norms(A: np.ndarray, blocks: list[np.ndarray] | None) -> np.ndarray:
+    norms_sq = np.sum((A / np.abs(A).max()) ** 2, axis=1)
+    masses = norms_sq if blocks is None else np.array([norms_sq[rows].sum() for rows in blocks])
+    if masses.sum() == 0.0:
+        raise ValueError("`blocks` must hold a row that is not zero to be drawn by norm.")
+    return masses / masses.sum()
