@@ -182,7 +182,7 @@ def test_every_method__is_a_frozen_dataclass_with_words(name):
     method = rowsolve.METHODS[name]()
     assert method.name == name
     assert method.summary
-    assert method.reference
+    assert method.citation
     assert type(method)(**method.parameters()) == method
     for field in dataclasses.fields(method):
         with pytest.raises(dataclasses.FrozenInstanceError):

@@ -23,6 +23,8 @@ import rowsolve
         (lambda: rowsolve.ClusterBlock(block_size=3), "`block_size` is for `pairing='within'`"),
         (lambda: rowsolve.JL(sketch_size=0), "`sketch_size` must be an integer"),
         (lambda: rowsolve.ClusterJL(n_candidates=True), "`n_candidates` must be an integer"),
+        (lambda: rowsolve.JL(reference="new"), "`reference` must be one of 'origin', 'refresh'"),
+        (lambda: rowsolve.JL(refresh_every=5), "`refresh_every` is for `reference='refresh'`"),
         (lambda: rowsolve.Randomized(weights="norm"), "`weights` must be one of 'norms', 'uniform'"),
         (lambda: rowsolve.Randomized(replace="no"), "`replace` must be True or False, got 'no'"),
         (lambda: rowsolve.Randomized(replace=False), "it needs `weights='uniform'`"),
@@ -58,6 +60,8 @@ def test_parameters__that_do_not_fit_the_system_are_refused(method, words):
         rowsolve.Block(33),
         rowsolve.JL(sketch_size=1, n_candidates=1),
         rowsolve.JL(sketch_size=20, n_candidates=500),
+        rowsolve.JL(reference="refresh"),
+        rowsolve.JL(sketch_size=8, reference="refresh", refresh_every=7),
         rowsolve.ClusterJL(n_clusters=1),
         rowsolve.ClusterJL(n_clusters=9, sketch_size=3, n_candidates=4, metric="euclidean"),
         rowsolve.ClusterBlock(n_clusters=1),
@@ -153,3 +157,26 @@ def test_within_by_pattern__beats_plain_cyclic_on_sparse_rows_that_share_columns
         assert within.converged
         assert relative_error(within.x, x_true) < 3e-6
         assert within.rows_read < cyclic.rows_read / 2
+
+
+@pytest.mark.compiled
+def test_refresh__keeps_the_choice_good_where_the_plain_sketch_loses_it():
+    A, b, x_true = gaussian(10_000, 250, seed=3)
+
+    def error_after(method, steps):
+        errors = []
+        done = steps // 25  # bursts of 25 steps: p / 10
+
+        def watch(event):
+            if event.stage == "solve":
+                errors.append(relative_error(event.x, x_true))
+            return len(errors) == done
+
+        rowsolve.solve(A, b, method, rtol=0.0, rng=0, callback=watch)
+        return errors[-1]
+
+    options = {"sketch_size": 32, "n_candidates": 100}
+    refreshed = error_after(rowsolve.JL(**options, reference="refresh"), 1000)
+    long_bursts = rowsolve.JL(**options)
+    plain = relative_error(rowsolve.solve(A, b, long_bursts, rtol=0.0, max_passes=1 + 0.2, rng=0).x, x_true)
+    assert refreshed < plain / 10  # after 4 p steps each

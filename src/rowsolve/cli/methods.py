@@ -14,7 +14,7 @@ def show_methods() -> None:
     """Print the registry."""
     table = Table("method", "which rows", "parameters", "from", show_lines=True)
     for name, method in METHODS.items():
-        table.add_row(f"[bold]{name}[/]", method.summary, _parameters(method()), method.reference)
+        table.add_row(f"[bold]{name}[/]", method.summary, _parameters(method()), method.citation)
     console = Console()
     console.print(table)
     console.print(
@@ -27,7 +27,7 @@ def methods_as_markdown() -> str:
     """Return the registry as the table of the README."""
     lines = ["| method | which rows | parameters and defaults | from |", "|---|---|---|---|"]
     for name, method in METHODS.items():
-        lines.append(f"| `{name}` | {method.summary} | {_parameters(method())} | {method.reference} |")
+        lines.append(f"| `{name}` | {method.summary} | {_parameters(method())} | {method.citation} |")
     return "\n".join(lines) + "\n"
 
 

@@ -42,7 +42,7 @@ class Method(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    reference: ClassVar[str]
+    citation: ClassVar[str]
     least_squares: ClassVar[bool] = False  # whether it converges when the equations contradict each other
     in_given_order: ClassVar[bool] = False  # the first rows taken need not be like the rest
 

@@ -36,7 +36,7 @@ class Block(Method):
 
     name: ClassVar[str] = "block"
     summary: ClassVar[str] = "several random rows at once, projected on exactly"
-    reference: ClassVar[str] = "Elfving 1980, Needell and Tropp 2014 (the paper's RKA-Block)"
+    citation: ClassVar[str] = "Elfving 1980, Needell and Tropp 2014 (the paper's RKA-Block)"
 
     def __post_init__(self):
         positive_integer("block_size", self.block_size)

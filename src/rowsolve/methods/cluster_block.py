@@ -47,7 +47,7 @@ class ClusterBlock(Method):
 
     name: ClassVar[str] = "cluster-block"
     summary: ClassVar[str] = "blocks with one row of each cluster, or with rows of one cluster"
-    reference: ClassVar[str] = "Li, Mo and Ye 2016 (the paper's RKA-Cluster-Block); within: Pomparău and Popa 2014"
+    citation: ClassVar[str] = "Li, Mo and Ye 2016 (the paper's RKA-Cluster-Block); within: Pomparău and Popa 2014"
 
     def __post_init__(self):
         positive_integer("n_clusters", self.n_clusters)

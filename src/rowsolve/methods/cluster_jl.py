@@ -36,7 +36,7 @@ class ClusterJL(Method):
 
     name: ClassVar[str] = "cluster-jl"
     summary: ClassVar[str] = "as jl, but candidates come from the furthest cluster"
-    reference: ClassVar[str] = "Li, Mo and Ye 2016 (the paper's RKA-Cluster-JL)"
+    citation: ClassVar[str] = "Li, Mo and Ye 2016 (the paper's RKA-Cluster-JL)"
 
     def __post_init__(self):
         positive_integer("n_clusters", self.n_clusters)

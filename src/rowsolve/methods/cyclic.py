@@ -27,7 +27,7 @@ class Cyclic(Method):
 
     name: ClassVar[str] = "cyclic"
     summary: ClassVar[str] = "rows 0, 1, 2, … one at a time"
-    reference: ClassVar[str] = "Kaczmarz 1937"
+    citation: ClassVar[str] = "Kaczmarz 1937"
     in_given_order: ClassVar[bool] = True
 
     def prepare(self, system, rng):

@@ -35,7 +35,7 @@ class Extended(Method):
 
     name: ClassVar[str] = "extended"
     summary: ClassVar[str] = "a random row and a random column in turn; converges to the least-squares solution"
-    reference: ClassVar[str] = "Zouzias and Freris 2013"
+    citation: ClassVar[str] = "Zouzias and Freris 2013"
     least_squares: ClassVar[bool] = True
 
     def prepare(self, system, rng):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from rowsolve.kernels.extended import residual_of
 from rowsolve.kernels.sampling import Deck, fill_alias_table
 from rowsolve.kernels.sketched import Position, Sketch, greedy_sweep, sketch_rows
-from rowsolve.methods.base import Method, Plan, positive_integer
+from rowsolve.methods.base import Method, Plan, one_of, positive_integer
 
 __all__ = ["JL", "SketchedPlan", "advance_sketched", "prepare_sketched"]
 
@@ -26,6 +27,8 @@ class SketchedPlan(Plan):
     deck: Deck
     n_candidates: int
     position: Position
+    origin: np.ndarray  # the x at which residuals are known exactly
+    steps_to_refresh: int | None = None
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,8 @@ class JL(Method):
 
     The sketch errs by about ``norm(a) norm(x) / sqrt(sketch_size)`` while a residual is about
     ``norm(a) norm(x* - x) / sqrt(p)``: once x is near ``x*`` the choice is close to random.
+    ``reference="refresh"`` restores it: the exact residuals at a reference point are known, and only the way from
+    there is sketched. Each refresh is a pass over A, so it explains the method rather than speeds it up.
 
     Parameters
     ----------
@@ -46,21 +51,36 @@ class JL(Method):
         None stands for ``ceil(4 log(p))``, at least 1.
     n_candidates : int or None
         None stands for p.
+    reference : {"origin", "refresh"}
+        Whether x is sketched itself, or its way from the last reference point.
+    refresh_every : int or None
+        Steps between two reference points; None stands for p / 10.
     """
 
     sketch_size: int | None = None
     n_candidates: int | None = None
+    reference: Literal["origin", "refresh"] = "origin"
+    refresh_every: int | None = None
 
     name: ClassVar[str] = "jl"
     summary: ClassVar[str] = "the furthest of many candidates, by sketched distance"
-    reference: ClassVar[str] = "Eldar and Needell 2011 (the paper's RKA-JL)"
+    citation: ClassVar[str] = "Eldar and Needell 2011 (the paper's RKA-JL)"
 
     def __post_init__(self):
         check_sketch_parameters(self)
+        one_of("reference", self.reference, ("origin", "refresh"))
+        if self.refresh_every is not None:
+            positive_integer("refresh_every", self.refresh_every)
+            if self.reference == "origin":
+                raise ValueError("`refresh_every` is for `reference='refresh'`.")
 
     def prepare(self, system, rng):
         """Sketch every row (one pass)."""
-        return prepare_sketched(self, system, rng, [np.arange(system.n_rows)], None)
+        plan = prepare_sketched(self, system, rng, [np.arange(system.n_rows)], None)
+        if self.reference == "refresh":
+            plan.steps_to_refresh = self.refresh_every or max(1, system.n_columns // 10)
+            plan.price_of_row = 1 + system.n_rows / (2 * plan.steps_to_refresh)
+        return plan
 
     def advance(self, plan, iterates, n_rows, rng, drops):
         """Take greedy steps, two rows of A each."""
@@ -80,7 +100,7 @@ def prepare_sketched(method, system, rng, groups, clusters) -> SketchedPlan:
     size = method.sketch_size or max(1, math.ceil(4 * math.log(p)))
     n_candidates = method.n_candidates or p
     plan = SketchedPlan(system, system.entries_per_row + n_candidates * (size + 8) / 2, rows_per_step=2)
-    plan.n_candidates = n_candidates
+    plan.n_candidates, plan.origin = n_candidates, np.zeros(p)
     plan.phi = rng.standard_normal((size, p)) / math.sqrt(size)
     plan.centroids = np.zeros((0, p)) if clusters is None else clusters.centroids
     plan.targets = np.zeros(0) if clusters is None else clusters.targets
@@ -92,6 +112,16 @@ def prepare_sketched(method, system, rng, groups, clusters) -> SketchedPlan:
     norms = np.linalg.norm(plan.centroids, axis=1)
     plan.position = Position(np.zeros(size), np.zeros(k), np.where(norms > 0.0, norms, np.inf))
     return plan
+
+
+def _refresh(plan, x) -> None:
+    """Compute the residuals at `x` (one pass), from where its way is sketched."""
+    system, residual = plan.system, np.empty(plan.system.n_rows)
+    for start, stop in system.pieces():
+        residual_of(system.rows, system.b, start, stop, x, residual)
+    usable = plan.sketch.length > 0.0
+    plan.sketch.target[usable] = residual[usable] / plan.sketch.length[usable]
+    plan.origin = x.copy()
 
 
 def _decks(groups, sketch) -> Deck:
@@ -113,8 +143,11 @@ def advance_sketched(plan, iterates, n_rows, rng, drops) -> np.ndarray:
     if plan.deck.members.size == 0:  # A is all zero
         drops[:] = 0.0
         return np.empty(0, np.int64)
+    if plan.steps_to_refresh is not None:
+        n_rows = min(n_rows, 2 * plan.steps_to_refresh)
+        _refresh(plan, iterates[0])
     # Afresh each burst, so that rounding does not pile up.
-    plan.position.sketched[:] = plan.phi @ iterates[0]
+    plan.position.sketched[:] = plan.phi @ (iterates[0] - plan.origin)
     plan.position.centroid_gaps[:] = (plan.targets - plan.centroids @ iterates[0]) / plan.position.centroid_norms
     visited = np.empty(2 * max(1, n_rows // 2), np.int64)
     greedy_sweep(

@@ -40,7 +40,7 @@ class Randomized(Method):
 
     name: ClassVar[str] = "randomized"
     summary: ClassVar[str] = "one random row at a time, drawn by squared norm or uniformly"
-    reference: ClassVar[str] = "Strohmer and Vershynin 2009 (the paper's RKA)"
+    citation: ClassVar[str] = "Strohmer and Vershynin 2009 (the paper's RKA)"
 
     def __post_init__(self):
         one_of("weights", self.weights, ("norms", "uniform"))
