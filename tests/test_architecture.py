@@ -15,7 +15,8 @@ HEAVY = {"rich", "typer", "matplotlib", "dask", "sklearn", "h5py", "zarr", "pyar
 ROOMS = {
     "kernels": {"_jit"},
     "clustering": {"kernels"},
-    "methods": {"kernels", "clustering"},
+    "pavings": {"kernels", "clustering"},
+    "methods": {"kernels", "clustering", "pavings"},
     "sources": {"kernels.rows"},
     "theory": set(),
     "experiments": {""},
@@ -26,6 +27,7 @@ ROOMS = {
     "_system": {"kernels.rows"},
     "_check": {"_solution", "_system", "kernels.rows"},
     "_drive": {"_check", "_monitor", "_solution", "_system", "kernels.sweep", "methods"},
+    "_pave": {"_system", "_validate", "pavings", "sources", ""},
     "_words": {"_drive", "_solution"},
     "_warmup": {"_check", "_system", "kernels", "methods", "sources"},
     "_validate": {"kernels.rows", "methods", "sources"},

@@ -12,14 +12,27 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rowsolve._pave import incoherence_transform, pave
     from rowsolve._solution import Event, History, Residual, Solution, Status
     from rowsolve._solve import solve
-    from rowsolve.methods import JL, METHODS, Block, ClusterBlock, ClusterJL, Cyclic, Extended, Method, Randomized
+    from rowsolve.methods import (
+        JL,
+        METHODS,
+        Block,
+        ClusterBlock,
+        ClusterJL,
+        Cyclic,
+        Extended,
+        Method,
+        Paving,
+        Randomized,
+    )
 
 __version__ = "0.1.0"
 
 # Numba takes half a second to import, so nothing is imported before it is used.
 _HOMES = {
+    "rowsolve._pave": ("incoherence_transform", "pave"),
     "rowsolve._solution": ("Event", "History", "Residual", "Solution", "Status"),
     "rowsolve._solve": ("solve",),
     "rowsolve.methods": (
@@ -31,6 +44,7 @@ _HOMES = {
         "Cyclic",
         "Extended",
         "Method",
+        "Paving",
         "Randomized",
     ),
 }
@@ -47,10 +61,13 @@ __all__ = [
     "Extended",
     "History",
     "Method",
+    "Paving",
     "Randomized",
     "Residual",
     "Solution",
     "Status",
+    "incoherence_transform",
+    "pave",
     "solve",
 ]
 

@@ -76,6 +76,10 @@ class System:
         self._used[order] = True
         self.look_at_odd_rows()
 
+    def use_all(self) -> None:
+        """Note that every row has been used."""
+        self._used[:] = True
+
     def sample(self, count: int, rng: np.random.Generator) -> tuple[np.ndarray, int]:
         """Return up to `count` distinct random rows and how many of them are fresh, never used in a burst.
 

@@ -9,10 +9,22 @@ from rowsolve.methods.cluster_jl import ClusterJL
 from rowsolve.methods.cyclic import Cyclic
 from rowsolve.methods.extended import Extended
 from rowsolve.methods.jl import JL
+from rowsolve.methods.paving import Paving
 from rowsolve.methods.randomized import Randomized
 
-__all__ = ["JL", "METHODS", "Block", "ClusterBlock", "ClusterJL", "Cyclic", "Extended", "Method", "Randomized"]
+__all__ = [
+    "JL",
+    "METHODS",
+    "Block",
+    "ClusterBlock",
+    "ClusterJL",
+    "Cyclic",
+    "Extended",
+    "Method",
+    "Paving",
+    "Randomized",
+]
 
 METHODS: dict[str, type[Method]] = {
-    method.name: method for method in (Cyclic, Randomized, JL, Block, ClusterJL, ClusterBlock, Extended)
+    method.name: method for method in (Cyclic, Randomized, JL, Block, ClusterJL, ClusterBlock, Paving, Extended)
 }

@@ -1,0 +1,85 @@
+"""Block Kaczmarz over a fixed partition with a controlled spectrum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from rowsolve.kernels.blocks import BlockRoom, block_room, project_blocks
+from rowsolve.kernels.rows import DenseRows, frozen
+from rowsolve.methods.base import Method, Plan, one_of, positive_integer
+from rowsolve.pavings import KINDS, blocks_of, incoherence_transform
+
+__all__ = ["Paving"]
+
+
+class _Plan(Plan):
+    rows: Any
+    b: np.ndarray
+    room: BlockRoom
+    blocks: list[np.ndarray]
+
+
+@dataclass(frozen=True)
+class Paving(Method):
+    """Partition the rows once, then project on a block drawn uniformly (Needell and Tropp 2014).
+
+    Parameters
+    ----------
+    kind : {"random", "incoherent", "subset", "cluster"}
+        How the partition is made, see `rowsolve.pave`. ``"incoherent"`` works on an orthogonal transform of the rows, a
+        dense copy of A, which does not change the solution.
+    n_blocks : int or None
+        None stands for the squared spectral norm of the normalised rows, which makes blocks of somewhat fewer than p
+        rows. A block of t rows costs about ``t**2 p / 2`` operations each time.
+    """
+
+    kind: Literal["random", "incoherent", "subset", "cluster"] = "random"
+    n_blocks: int | None = None
+
+    name: ClassVar[str] = "paving"
+    summary: ClassVar[str] = "blocks of a fixed partition with a controlled spectrum"
+    citation: ClassVar[str] = "Needell and Tropp 2014"
+
+    def __post_init__(self):
+        one_of("kind", self.kind, KINDS)
+        if self.n_blocks is not None:
+            positive_integer("n_blocks", self.n_blocks)
+
+    def prepare(self, system, rng):
+        """Partition the rows: at least one pass, and for ``"incoherent"`` another."""
+        blocks = blocks_of(system, self.kind, self.n_blocks, rng)
+        size = max((block.size for block in blocks), default=1)
+        plan = _Plan(system, system.entries_per_row * (1 + size / 2) + size**2 / 6, size)
+        plan.rows, plan.b, plan.blocks = system.rows, system.b, blocks
+        if self.kind == "incoherent":
+            plan.rows, plan.b = _transformed(system, rng)
+            plan.blocks = np.array_split(rng.permutation(system.n_rows), max(1, len(blocks)))
+            size = max(block.size for block in plan.blocks)
+        plan.room = block_room(size, system.n_columns)
+        return plan
+
+    def advance(self, plan, iterates, n_rows, rng, drops):
+        """Project on about `n_rows` rows, a block at a time."""
+        if not plan.blocks:  # A is all zero
+            drops[:] = 0.0
+            return np.empty(0, np.int64)
+        picked = rng.integers(0, len(plan.blocks), max(1, n_rows // plan.rows_per_step))
+        chosen = [plan.blocks[t] for t in picked]
+        order, sizes = np.concatenate(chosen), np.array([block.size for block in chosen])
+        project_blocks(plan.rows, plan.b, order, sizes, iterates, drops, plan.room, plan.system.odd)
+        return order
+
+
+def _transformed(system, rng) -> tuple[DenseRows, np.ndarray]:
+    if not isinstance(system.rows, DenseRows):
+        raise ValueError(
+            "`kind='incoherent'` mixes all rows, which would make a sparse `A` dense: use another kind, or pass "
+            "`A.toarray()`."
+        )
+    A, b = incoherence_transform(np.asarray(system.rows.values, dtype=float), system.b, rng)
+    system.rows_read += system.n_rows
+    system.use_all()
+    return DenseRows(frozen(np.ascontiguousarray(A))), frozen(b)
