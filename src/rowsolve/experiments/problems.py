@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from typing import Literal
+
 import numpy as np
 
-__all__ = ["gaussian_system"]
+__all__ = ["clustered_system", "gaussian_system"]
 
 
 def gaussian_system(
@@ -18,3 +21,65 @@ def gaussian_system(
     if noise:
         b += noise * np.std(b) * rng.standard_normal(n_rows)
     return A, b, x
+
+
+def clustered_system(
+    n_rows: int,
+    n_columns: int,
+    n_clusters: int,
+    separation: float | Literal["loose", "tight"],
+    noise_on: Literal["A", "b"] = "A",
+    noise: float = 0.1,
+    rng: int | np.random.Generator | None = None,
+    *,
+    spread: float = 0.1,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return a system whose rows lie around a few centroids, as (A, b, x_true, labels).
+
+    Parameters
+    ----------
+    n_rows, n_columns, n_clusters : int
+        The clusters have the same number of rows, or one more, in random order.
+    separation : float, "loose" or "tight"
+        A centroid has a random direction and the norm ``separation * sqrt(n_columns)``, so `separation` is the
+        size of one entry. ``"tight"`` is 1, as of entries N(0, 1); ``"loose"`` is ``1 / sqrt(n_columns)``, which makes
+        the norm 1.
+    noise_on : {"A", "b"}
+        ``"A"``: every row is its centroid plus N(0, noise**2) in every entry, and ``b = A x_true`` exactly: the
+        equations agree. ``"b"``: the entries of A vary by `spread` instead, and b gets normal noise of `noise` times
+        the standard deviation of ``A x_true``: the equations contradict each other.
+    noise : float
+    rng : int or numpy.random.Generator, optional
+    spread : float
+        Used with ``noise_on="b"`` only; without it A would have no more than `n_clusters` different rows.
+
+    Returns
+    -------
+    A, b, x_true, labels : ndarray
+        `x_true` has entries N(0, 1); ``labels[i]`` is the cluster of row i.
+    """
+    if noise_on not in ("A", "b"):
+        raise ValueError(f"`noise_on` must be 'A' or 'b', got {noise_on!r}.")
+    rng = np.random.default_rng(rng)
+    centroids = rng.standard_normal((n_clusters, n_columns))
+    centroids *= (_size_of_an_entry(separation, n_columns) * math.sqrt(n_columns)) / np.linalg.norm(
+        centroids, axis=1, keepdims=True
+    )
+    labels = rng.permutation(np.arange(n_rows) % n_clusters)
+    A = rng.standard_normal((n_rows, n_columns))
+    A *= noise if noise_on == "A" else spread
+    A += centroids[labels]
+    x_true = rng.standard_normal(n_columns)
+    b = A @ x_true
+    if noise_on == "b":
+        b += noise * np.std(b) * rng.standard_normal(n_rows)
+    return A, b, x_true, labels
+
+
+def _size_of_an_entry(separation: float | str, n_columns: int) -> float:
+    named = {"loose": 1.0 / math.sqrt(n_columns), "tight": 1.0}
+    if isinstance(separation, str):
+        if separation not in named:
+            raise ValueError(f"`separation` must be 'loose', 'tight' or a number, got {separation!r}.")
+        return named[separation]
+    return float(separation)
