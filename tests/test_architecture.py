@@ -19,7 +19,7 @@ ROOMS = {
     "methods": {"kernels", "clustering", "pavings"},
     "sources": {"kernels.rows"},
     "theory": set(),
-    "experiments": {""},
+    "experiments": {"", "clustering", "sources", "_system"},
     "cli": {"", "methods", "sources", "experiments"},
     "_jit": set(),
     "_solution": set(),

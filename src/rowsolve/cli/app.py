@@ -88,3 +88,19 @@ def demo(
     from rowsolve.cli.demo import run_demo
 
     raise typer.Exit(run_demo(quick=quick, seed=seed, out=out))
+
+
+@app.command()
+def reproduce(
+    figure: Annotated[str | None, typer.Option(help="Only this one: 1, 2, 3 or map. All if not given.")] = None,
+    out: Annotated[Path, typer.Option(help="The folder for pictures and tables.")] = Path("rowsolve-figures"),
+    quick: Annotated[bool, typer.Option("--quick", help="Small systems, in less than a minute.")] = False,
+) -> None:
+    """Make the figures of the paper and the map of which method wins: a PNG and a CSV file each.
+
+    At the paper's sizes this takes some minutes. It can be interrupted: finished seeds are kept in the CSV files,
+    and the same command goes on from there.
+    """
+    from rowsolve.cli.reproduce import run_reproduce
+
+    raise typer.Exit(run_reproduce(figure=figure, out=out, size="quick" if quick else "full"))

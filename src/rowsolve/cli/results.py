@@ -1,0 +1,126 @@
+"""The table of a figure: a CSV file to which whole seeds are added, and that is checked before it is used."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from rowsolve.cli.output import OutputFile
+from rowsolve.experiments.figure import TEXT_COLUMNS, Columns, Figure, Line
+
+__all__ = ["Results"]
+
+Cells = list[str]
+
+
+class Results:
+    """The seeds of `figure` that are finished, in the file `path`.
+
+    Each line has the settings of the run, the seed and the number of lines of that seed, so that a file of another
+    run, or one that is not whole, is told from a good one. The file is replaced as a whole after each seed.
+
+    Raises
+    ------
+    ValueError
+        If the file holds something else; it is left as it is.
+    OSError
+        If it cannot be read or written.
+    """
+
+    def __init__(self, path: Path, figure: Figure) -> None:
+        self.path = path
+        self.figure = figure
+        self.header = ["settings", "seed", "lines_of_seed", *figure.columns]
+        self._output = OutputFile(path, (".csv",))
+        self._seeds: dict[int, list[Cells]] = {}
+        if path.exists():
+            self._load()
+
+    @property
+    def missing_seeds(self) -> list[int]:
+        """The seeds that are still to be run."""
+        return [seed for seed in range(self.figure.n_seeds) if seed not in self._seeds]
+
+    def add(self, seed: int, lines: list[Line]) -> None:
+        """Add a finished seed and write the file."""
+        start = [self.figure.settings, str(seed), str(len(lines))]
+        self._seeds[seed] = [[*start, *map(_cell, line)] for line in lines]
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.header)
+        for one in sorted(self._seeds):
+            writer.writerows(self._seeds[one])
+        with self._output:
+            self._output.write(lambda file: file.writelines([text.getvalue().encode()]))
+
+    def columns(self) -> Columns:
+        """Return the lines of all finished seeds, column by column."""
+        lines = [line for seed in sorted(self._seeds) for line in self._seeds[seed]]
+        columns = dict(zip(self.header, map(np.array, zip(*lines, strict=True)), strict=True))
+        return {name: cells if name in TEXT_COLUMNS else cells.astype(float) for name, cells in columns.items()}
+
+    def _load(self) -> None:
+        try:
+            text = self.path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            raise self._refusal("it is no text") from None
+        if not text.endswith("\n"):
+            raise self._refusal("its last line is cut off")
+        try:
+            lines = list(csv.reader(io.StringIO(text), strict=True))
+        except csv.Error as error:
+            raise self._refusal(f"it is no CSV file ({error})") from None
+        if lines[0] != self.header:
+            expected = ",".join(self.header)
+            raise self._refusal(f"its first line must be\n  {expected}\nbut is\n  {text.splitlines()[0][:200]}\n")
+        for number, line in enumerate(lines[1:], start=2):
+            self._check(number, line)
+            self._seeds.setdefault(int(line[1]), []).append(line)
+        self._check_whole_seeds()
+
+    def _check(self, number: int, line: Cells) -> None:
+        if len(line) != len(self.header):
+            raise self._refusal(f"line {number} must have {len(self.header)} values, but has {len(line)}")
+        if line[0] != self.figure.settings:
+            raise self._refusal(
+                f"line {number} is of another run. Expected the settings\n  {self.figure.settings}\nbut found\n"
+                f"  {line[0][:200]}\n"
+            )
+        for name, cell in zip(self.header, line, strict=True):
+            if name not in TEXT_COLUMNS and not _is_number(cell, whole=name in ("seed", "lines_of_seed")):
+                raise self._refusal(f"line {number} has {cell[:40]!r} for {name}, expected a number")
+
+    def _check_whole_seeds(self) -> None:
+        for seed, lines in self._seeds.items():
+            expected = Counter(line[2] for line in lines)
+            if expected != {str(len(lines)): len(lines)}:
+                raise self._refusal(
+                    f"seed {seed} must have {lines[0][2]} lines, but has {len(lines)}. To keep the other seeds, delete "
+                    f"all lines of seed {seed}",
+                    ". Otherwise",
+                )
+
+    def _refusal(self, why: str, then: str = ":") -> ValueError:
+        joint = "" if why.endswith("\n") else then
+        return ValueError(
+            f"{self.path}: not a whole table of this figure, so it is neither used nor changed: {why}{joint} "
+            "move the file away to start afresh, or choose another folder with --out."
+        )
+
+
+def _cell(value: str | float) -> str:
+    return value if isinstance(value, str) else f"{value:.7g}"
+
+
+def _is_number(cell: str, *, whole: bool) -> bool:
+    if whole:
+        return cell.isascii() and cell.isdigit()
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,104 @@
+"""Figure 3: condition number and spectral norm of the blocks that `block` and `cluster-block` project on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from rowsolve._system import System
+from rowsolve.clustering import cluster_rows, partition_across
+from rowsolve.experiments.figure import Columns, Figure, Line, only
+from rowsolve.experiments.problems import clustered_system
+from rowsolve.experiments.style import COLOURS, new_figure, tidy
+from rowsolve.sources import open_rows
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
+
+__all__ = ["SpectraFigure", "cluster_blocks", "random_blocks"]
+
+METHODS = ("block", "cluster-block")
+QUANTITIES = (("condition_number", "condition number of a block"), ("spectral_norm", "spectral norm of a block"))
+
+
+@dataclass(frozen=True)
+class SpectraFigure(Figure):
+    """The rows are taken as they are, not normalised, and only blocks of full size are compared."""
+
+    noises: tuple[float, ...] = (0.1, 0.2)
+    n_blocks: int = 200  # of each method, system and seed
+
+    name: ClassVar[str] = "3"
+    columns: ClassVar[tuple[str, ...]] = ("clusters", "noise", "method", "condition_number", "spectral_norm")
+
+    @property
+    def cases(self) -> list[tuple[str, float]]:
+        """All systems, in the order of the panels."""
+        return [(clusters, noise) for clusters in ("loose", "tight") for noise in self.noises]
+
+    @property
+    def n_steps(self) -> int:
+        """One a system."""
+        return len(self.cases)
+
+    def steps(self, seed: int) -> Iterator[tuple[str, list[Line]]]:
+        """Draw blocks both ways and take their singular values."""
+        for number, (clusters, noise) in enumerate(self.cases):
+            rng = np.random.default_rng([seed, number])
+            A, b, _, _ = clustered_system(
+                self.n_rows, self.n_columns, self.n_clusters, clusters, "A", noise, rng,  # type: ignore[arg-type]
+            )  # fmt: skip
+            lines: list[Line] = []
+            for method, blocks in (
+                ("block", random_blocks(self.n_rows, self.n_clusters, self.n_blocks, rng)),
+                ("cluster-block", cluster_blocks(A, b, self.n_clusters, self.n_blocks, rng)),
+            ):
+                values = np.linalg.svd(A[blocks], compute_uv=False)
+                lines += [(clusters, noise, method, one[0] / one[-1], one[0]) for one in values]
+            yield f"{clusters}, noise {noise:g}", lines
+
+    def draw(self, table: Columns) -> Picture:
+        """Draw a row of box plots for each quantity."""
+        picture = new_figure(3.0 * len(self.cases), 6.6)
+        panels: Any = picture.subplots(2, len(self.cases), squeeze=False)
+        for column, (clusters, noise) in enumerate(self.cases):
+            lines = only(table, clusters=clusters, noise=noise)
+            for row, (name, words) in enumerate(QUANTITIES):
+                axes = panels[row, column]
+                values = [only(lines, method=method)[name] for method in METHODS]
+                _draw_boxes(axes, values)
+                axes.set_ylabel(words if column == 0 else "")
+                medians = " and ".join(f"{np.median(one):.3g}" for one in values)
+                axes.set_title(f"{clusters} clusters, noise {noise:g}\nmedians {medians}", fontsize=10)
+        picture.suptitle(
+            f"Figure 3: blocks of {self.n_clusters} rows as they are; {self.n_rows:,} x {self.n_columns:,}; "
+            f"{self.n_blocks} blocks of each of {len(np.unique(table['seed']))} seeds (no unit)",
+            fontsize=12,
+        )
+        return picture
+
+
+def random_blocks(n_rows: int, size: int, n_blocks: int, rng: np.random.Generator) -> np.ndarray:
+    """Return blocks as `block` draws them: `size` different rows, uniformly."""
+    return np.array([rng.choice(n_rows, size, replace=False) for _ in range(n_blocks)])
+
+
+def cluster_blocks(A: np.ndarray, b: np.ndarray, size: int, n_blocks: int, rng: np.random.Generator) -> np.ndarray:
+    """Return blocks as `cluster-block` draws them from its partition, those of full size."""
+    members, starts = partition_across(cluster_rows(System(open_rows(A), b), size, rng), rng)
+    full = starts[:-1][np.diff(starts) == size]
+    return members[rng.choice(full, n_blocks)[:, None] + np.arange(size)]
+
+
+def _draw_boxes(axes: Any, values: list[np.ndarray]) -> None:
+    boxes = axes.boxplot(
+        values, tick_labels=METHODS, patch_artist=True, widths=0.6, showfliers=True,
+        flierprops={"markersize": 2, "alpha": 0.4}, medianprops={"color": "black"},
+    )  # fmt: skip
+    for box, method in zip(boxes["boxes"], METHODS, strict=True):
+        box.set_facecolor(COLOURS[method])
+        box.set_alpha(0.75)
+    tidy(axes)

@@ -1,0 +1,46 @@
+"""How every picture looks: one colour a method, from the palette of Okabe and Ito that the colour-blind can read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
+    from matplotlib.figure import Figure
+
+__all__ = ["COLOURS", "DASHES", "new_figure", "scale_between", "tidy"]
+
+COLOURS = {
+    "jl": "#E69F00",
+    "cluster-jl": "#009E73",
+    "block": "#D55E00",
+    "cluster-block": "#0072B2",
+    "randomized": "#CC79A7",
+}
+# Dashes besides colours, for prints in black and white.
+DASHES = {"jl": "--", "block": "--", "cluster-jl": "-", "cluster-block": "-", "randomized": ":"}
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Return an empty figure, in inches, that needs no screen."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=100, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def scale_between(low: str, high: str) -> Colormap:
+    """Return colours from that of the method `low` over white to that of the method `high`."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list(f"{low} to {high}", [COLOURS[low], "#FFFFFF", COLOURS[high]])
+
+
+def tidy(axes: Axes) -> None:
+    """Take away what is no data, and draw a faint grid."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(visible=True, alpha=0.25, linewidth=0.6)
+    axes.tick_params(labelsize=9)

@@ -1,0 +1,140 @@
+"""The map that the paper lacks: how far clusters are apart, how much noise there is, and which method wins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+import rowsolve
+from rowsolve.experiments.figure import Columns, Figure, Line, only
+from rowsolve.experiments.problems import clustered_system
+from rowsolve.experiments.style import new_figure, scale_between
+from rowsolve.experiments.tracing import floor_of, rows_to, trace
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
+
+__all__ = ["MapFigure"]
+
+SHORT = {"block": "block", "cluster-block": "cluster", "randomized": "single"}
+PANELS: tuple[tuple[Literal["A", "b"], str, str], ...] = (
+    ("A", "rows_read", "rows read to an error of {goal:g}\nnoise on A, equations agree"),
+    ("b", "floor", "error that noise in b leaves\n0.1 on A, equations contradict each other"),
+)
+_EVEN = 1.05  # closer than this both are named
+_DARK = 0.6  # from this logarithm of the factor on, the blue needs white letters
+
+
+@dataclass(frozen=True)
+class MapFigure(Figure):
+    """Rows to `goal` where the equations agree, the floor of the error where noise in b makes them contradict.
+
+    With noise on A only its ratio to the separation matters, since scaling A changes nothing: that panel is alike
+    along its diagonals. Rows include those read for clustering.
+    """
+
+    separations: tuple[float, ...] = (0.03, 0.06, 0.12, 0.25, 0.5, 1.0)
+    noises: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
+    goal: float = 1e-4
+    rows_per_column: float = 4000
+    rows_per_column_noisy: float = 600
+
+    name: ClassVar[str] = "map"
+    columns: ClassVar[tuple[str, ...]] = ("noise_on", "separation", "noise", "method", "rows_read", "floor")
+
+    @property
+    def cells(self) -> list[tuple[Literal["A", "b"], float, float]]:
+        """What noise is on, separation and noise of all systems."""
+        return [(on, s, noise) for on, _, _ in PANELS for s in self.separations for noise in self.noises]
+
+    @property
+    def n_steps(self) -> int:
+        """One a system."""
+        return len(self.cells)
+
+    def steps(self, seed: int) -> Iterator[tuple[str, list[Line]]]:
+        """Run the three methods on every system."""
+        for number, (on, separation, noise) in enumerate(self.cells):
+            A, b, x_true, _ = clustered_system(
+                self.n_rows, self.n_columns, self.n_clusters, separation, on, noise,
+                np.random.default_rng([seed, number]),
+            )  # fmt: skip
+            budget = (self.rows_per_column if on == "A" else self.rows_per_column_noisy) * self.n_columns
+            lines: list[Line] = []
+            for method in self._methods():
+                points = trace(
+                    A, b, x_true, method, rows_a_step=1, max_rows=budget,
+                    goal=self.goal if on == "A" else 0.0, rng=seed,
+                )  # fmt: skip
+                found = (rows_to(points, self.goal), np.nan) if on == "A" else (np.nan, floor_of(points))
+                lines.append((on, separation, noise, method.name, *found))
+            yield f"separation {separation:g}, noise {noise:g} on {on}", lines
+
+    def _methods(self) -> tuple[rowsolve.Method, ...]:
+        return (
+            rowsolve.Block(block_size=self.n_clusters),
+            rowsolve.ClusterBlock(n_clusters=self.n_clusters),
+            rowsolve.Randomized(),
+        )
+
+    def draw(self, table: Columns) -> Picture:
+        """Draw a heat map of block over cluster-block with the winner of all three in each cell."""
+        picture = new_figure(13.0, 6.2)
+        panels: Any = picture.subplots(1, len(PANELS), squeeze=False)[0]
+        for axes, (on, name, title) in zip(panels, PANELS, strict=True):
+            image = self._draw_panel(axes, only(table, noise_on=on), name)
+            axes.set_title(title.format(goal=self.goal), fontsize=10)
+            what = "noise: sd of an entry of A" if on == "A" else "noise: sd over that of A x (no unit)"
+            axes.set_xlabel(what)
+            axes.set_ylabel("separation: size of an entry of a centroid")
+            _add_bar(picture, image, axes, "rows" if on == "A" else "floor")
+        picture.suptitle(
+            f"The map: {self.n_rows:,} x {self.n_columns:,}, {self.n_clusters} clusters, median of "
+            f"{len(np.unique(table['seed']))} seeds. In each cell the winner (cluster = cluster-block, "
+            "single = randomized)\nand the factor block / cluster-block; ~ within 5 %",
+            fontsize=12,
+        )
+        return picture
+
+    def _draw_panel(self, axes: Any, lines: Columns, name: str) -> Any:
+        limit = self.rows_per_column * self.n_columns
+        factors = np.ones((len(self.separations), len(self.noises)))
+        for i, separation in enumerate(self.separations):
+            for j, noise in enumerate(self.noises):
+                cell = only(lines, separation=separation, noise=noise)
+                medians = {method: np.median(only(cell, method=method)[name]) for method in SHORT}
+                factors[i, j], words = _verdict(medians, limit)
+                dark = np.log10(factors[i, j]) > _DARK
+                axes.text(j, i, words, ha="center", va="center", fontsize=8, color="white" if dark else "black")
+        image = axes.imshow(
+            np.log10(factors), cmap=scale_between("block", "cluster-block"), vmin=-1, vmax=1,
+            origin="lower", aspect="auto",
+        )  # fmt: skip
+        axes.set_xticks(range(len(self.noises)), [f"{value:g}" for value in self.noises])
+        axes.set_yticks(range(len(self.separations)), [f"{value:g}" for value in self.separations])
+        return image
+
+
+def _verdict(medians: dict[str, float], limit: float) -> tuple[float, str]:
+    """Return the factor block / cluster-block, and the words of a cell: the winner and the factor.
+
+    A method that did not get there within the rows allowed needs at least those: the factor is a bound.
+    """
+    known = {method: min(value, limit) for method, value in medians.items()}
+    factor = known["block"] / known["cluster-block"]
+    best = min(medians, key=lambda method: medians[method])
+    if np.isinf(medians[best]):
+        return 1.0, "none\nin time"
+    second = min((method for method in medians if method != best), key=lambda method: medians[method])
+    sign = "≤ " if np.isinf(medians["cluster-block"]) else "≥ " if np.isinf(medians["block"]) else ""
+    winner = SHORT[best] if medians[second] > _EVEN * medians[best] else f"{SHORT[best]}\n~ {SHORT[second]}"
+    return factor, f"{winner}\n{sign}{factor:.2g}"
+
+
+def _add_bar(picture: Any, image: Any, axes: Any, what: str) -> None:
+    bar = picture.colorbar(image, ax=axes, shrink=0.9)
+    bar.set_ticks([-1, -0.5, 0, 0.5, 1], labels=["≤ 0.1", "0.3", "1", "3", "≥ 10"])
+    bar.set_label(f"{what}(block) / {what}(cluster-block): below 1 block is better", fontsize=9)

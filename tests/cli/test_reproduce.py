@@ -1,0 +1,171 @@
+"""``rowsolve reproduce`` as a person meets it: files, words, and runs that are interrupted."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+
+import pytest
+from typer.testing import CliRunner
+
+import rowsolve.cli.reproduce
+from rowsolve.cli import app
+from rowsolve.experiments.convergence import BlockFigure, JLFigure
+from rowsolve.experiments.spectra import SpectraFigure
+from rowsolve.experiments.winners import MapFigure
+
+TINY = {
+    "1": JLFigure("quick", 120, 10, 2, goal=1e-1),
+    "2": BlockFigure("quick", 120, 10, 2, goal=1e-1, rows_per_column_noisy=50),
+    "3": SpectraFigure("quick", 120, 10, 3, n_blocks=10),
+    "map": MapFigure("quick", 120, 10, 1, separations=(0.1,), noises=(0.1,), goal=1e-1, rows_per_column_noisy=50),
+}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(rowsolve.cli.reproduce, "figures_of", lambda _: TINY)
+    return tmp_path
+
+
+def run(*args):
+    return CliRunner().invoke(app, ["reproduce", "--quick", *map(str, args)], env={"COLUMNS": "200"})
+
+
+def lines_without_time(path):
+    with path.open() as file:
+        return [{name: cell for name, cell in line.items() if name != "seconds"} for line in csv.DictReader(file)]
+
+
+@pytest.fixture
+def seeds_run(monkeypatch):
+    """The seeds of figure 3 that are computed; the one in `stop_at` is interrupted."""
+    seen, stop_at, steps = [], [], SpectraFigure.steps
+
+    def watched(self, seed):
+        seen.append(seed)
+        if seed in stop_at:
+            raise KeyboardInterrupt
+        yield from steps(self, seed)
+
+    monkeypatch.setattr(SpectraFigure, "steps", watched)
+    return seen, stop_at
+
+
+def test_reproduce__writes_a_table_and_a_picture_of_each_figure_and_names_them(folder):
+    result = run("--out", "new/figures")
+    assert result.exit_code == 0, result.output
+    names = ["figure-1-quick", "figure-2-quick", "figure-3-quick", "map-quick"]
+    found = sorted(path.name for path in (folder / "new/figures").iterdir())
+    assert found == [f"{name}{ending}" for name in names for ending in (".csv", ".png")]
+    for name in names:
+        assert f"new/figures/{name}.png, new/figures/{name}.csv" in result.stdout
+        assert (folder / f"new/figures/{name}.png").read_bytes().startswith(b"\x89PNG")
+    lines = lines_without_time(folder / "new/figures/figure-2-quick.csv")
+    assert {line["method"] for line in lines} == {"block", "cluster-block"}
+    assert {line["noise_on"] for line in lines} == {"A", "b"}
+    assert all(line["settings"].startswith("size=quick n_rows=120 n_columns=10") for line in lines)
+
+
+def test_reproduce__makes_only_the_figure_asked_for(folder):
+    assert run("--figure", "3").exit_code == 0
+    assert sorted(path.name for path in (folder / "rowsolve-figures").iterdir()) == [
+        "figure-3-quick.csv", "figure-3-quick.png",
+    ]  # fmt: skip
+
+
+def test_reproduce__interrupted_goes_on_where_it_was(folder, seeds_run):
+    seen, stop_at = seeds_run
+    assert run("--figure", "3", "--out", "whole").exit_code == 0
+    stop_at.append(1)
+    seen.clear()
+    result = run("--figure", "3", "--out", "parts")
+    assert result.exit_code == 1
+    assert "interrupted: finished seeds are kept in parts; the same command goes on from there" in result.stderr
+    assert [path.name for path in (folder / "parts").iterdir()] == ["figure-3-quick.csv"]
+    stop_at.clear()
+    assert run("--figure", "3", "--out", "parts").exit_code == 0
+    assert seen == [0, 1, 1, 2]
+    whole, parts = (folder / name / "figure-3-quick.csv" for name in ("whole", "parts"))
+    assert parts.read_bytes() == whole.read_bytes()
+    assert run("--figure", "3", "--out", "parts").exit_code == 0
+    assert seen == [0, 1, 1, 2]  # nothing is left to do but to draw
+
+
+def test_reproduce__gives_the_same_errors_whether_interrupted_or_not(folder, monkeypatch):
+    figure = TINY["1"]
+    assert run("--figure", "1", "--out", "whole").exit_code == 0
+    monkeypatch.setitem(TINY, "1", replace(figure, n_seeds=1))
+    assert run("--figure", "1", "--out", "parts").exit_code == 0
+    monkeypatch.setitem(TINY, "1", figure)
+    assert run("--figure", "1", "--out", "parts").exit_code == 0
+    whole, parts = (lines_without_time(folder / name / "figure-1-quick.csv") for name in ("whole", "parts"))
+    assert parts == whole
+
+
+def cut_off(text):
+    return text[: len(text) * 2 // 3].rstrip("\n")
+
+
+def drop_a_line(text):
+    return "".join(text.splitlines(keepends=True)[:-1])
+
+
+def without_a_cell(text):
+    lines = text.splitlines(keepends=True)
+    return "".join([*lines[:3], lines[3].partition(",")[2], *lines[4:]])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (cut_off, "its last line is cut off"),
+        (drop_a_line, "seed 2 must have 80 lines, but has 79. To keep the other seeds, delete all lines of seed 2"),
+        (without_a_cell, "line 4 must have 8 values, but has 7"),
+        (lambda text: text.replace("n_rows=120", "n_rows=10000"), "line 2 is of another run. Expected the settings"),
+        (lambda text: text.replace("loose,0.1,", "loose,0.1x,", 1), "line 2 has '0.1x' for noise, expected a number"),
+        (lambda _: "time,value\n1,2\n", "its first line must be"),
+        (lambda _: "", "its last line is cut off"),
+        (lambda _: "\n", "its first line must be"),
+        (lambda _: '"', "its last line is cut off"),
+        (lambda _: '"\n', "it is no CSV file"),
+        (lambda _: "\udcff\n", "it is no text"),
+    ],
+)
+def test_table__that_is_not_whole_or_foreign_is_refused_and_left_alone(folder, seeds_run, spoil, words):
+    assert run("--figure", "3").exit_code == 0
+    seeds_run[0].clear()
+    path = folder / "rowsolve-figures/figure-3-quick.csv"
+    spoiled = spoil(path.read_text()).encode(errors="surrogateescape")
+    path.write_bytes(spoiled)
+    result = run()  # all figures: found out before the first is begun
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert "rowsolve-figures/figure-3-quick.csv: not a whole table of this figure" in result.stderr
+    assert "move the file away to start afresh, or choose another folder with --out" in result.stderr
+    assert path.read_bytes() == spoiled
+    assert not seeds_run[0]
+
+
+def test_reproduce__figure_that_is_not_there(folder):
+    result = run("--figure", "4")
+    assert result.exit_code == 2
+    assert "unknown figure '4': expected one of 1, 2, 3, map" in result.stderr
+    assert not list(folder.iterdir())
+
+
+def test_reproduce__folder_that_cannot_be_written_is_found_out_before_computing(folder, monkeypatch):
+    for figure in {type(figure) for figure in TINY.values()}:
+        monkeypatch.setattr(figure, "steps", lambda *_: pytest.fail("computed first"))
+    (folder / "taken").write_text("mine")
+    (folder / "half/map-quick.png").mkdir(parents=True)
+    for name, words in (
+        ("taken", "taken: is a file, expected a folder"),
+        ("taken/inside", "taken/inside: the folder cannot be made: Not a directory"),
+        ("half", "half/map-quick.png: is a folder, expected the name of a file"),
+    ):
+        result = run("--out", name)
+        assert result.exit_code == 2
+        assert words in result.stderr
+    assert (folder / "taken").read_text() == "mine"
