@@ -15,10 +15,10 @@ from rowsolve.experiments.spectra import SpectraFigure
 from rowsolve.experiments.winners import MapFigure
 
 TINY = {
-    "1": JLFigure("quick", 120, 10, 2, goal=1e-1),
-    "2": BlockFigure("quick", 120, 10, 2, goal=1e-1, rows_per_column_noisy=50),
+    "1": JLFigure("quick", 120, 10, 2, noises=(0.2,), goal=0.5, rows_per_column=30),
+    "2": BlockFigure("quick", 120, 10, 2, noises=(0.2,), goal=0.5, rows_per_column_noisy=20),
     "3": SpectraFigure("quick", 120, 10, 3, n_blocks=10),
-    "map": MapFigure("quick", 120, 10, 1, separations=(0.1,), noises=(0.1,), goal=1e-1, rows_per_column_noisy=50),
+    "map": MapFigure("quick", 120, 10, 1, separations=(0.1,), noises=(0.1,), goal=0.5, rows_per_column_noisy=20),
 }
 
 
@@ -36,6 +36,12 @@ def run(*args):
 def lines_without_time(path):
     with path.open() as file:
         return [{name: cell for name, cell in line.items() if name != "seconds"} for line in csv.DictReader(file)]
+
+
+@pytest.fixture
+def no_pictures(monkeypatch):
+    """Drawing takes longer than all the rest, and only the first test looks at it."""
+    monkeypatch.setattr(rowsolve.cli.reproduce, "_draw", lambda _: None)
 
 
 @pytest.fixture
@@ -68,6 +74,13 @@ def test_reproduce__writes_a_table_and_a_picture_of_each_figure_and_names_them(f
     assert all(line["settings"].startswith("size=quick n_rows=120 n_columns=10") for line in lines)
 
 
+def test_reproduce__progress_names_what_is_done():
+    assert rowsolve.cli.reproduce._count(3, 20) == "3 of 20 seeds,"
+    assert [rowsolve.cli.reproduce._title(figure) for figure in TINY.values()] == [
+        "Figure 1", "Figure 2", "Figure 3", "Map",
+    ]  # fmt: skip
+
+
 def test_reproduce__makes_only_the_figure_asked_for(folder):
     assert run("--figure", "3").exit_code == 0
     assert sorted(path.name for path in (folder / "rowsolve-figures").iterdir()) == [
@@ -75,7 +88,7 @@ def test_reproduce__makes_only_the_figure_asked_for(folder):
     ]  # fmt: skip
 
 
-def test_reproduce__interrupted_goes_on_where_it_was(folder, seeds_run):
+def test_reproduce__interrupted_goes_on_where_it_was(folder, seeds_run, no_pictures):
     seen, stop_at = seeds_run
     assert run("--figure", "3", "--out", "whole").exit_code == 0
     stop_at.append(1)
@@ -93,7 +106,7 @@ def test_reproduce__interrupted_goes_on_where_it_was(folder, seeds_run):
     assert seen == [0, 1, 1, 2]  # nothing is left to do but to draw
 
 
-def test_reproduce__gives_the_same_errors_whether_interrupted_or_not(folder, monkeypatch):
+def test_reproduce__gives_the_same_errors_whether_interrupted_or_not(folder, monkeypatch, no_pictures):
     figure = TINY["1"]
     assert run("--figure", "1", "--out", "whole").exit_code == 0
     monkeypatch.setitem(TINY, "1", replace(figure, n_seeds=1))
@@ -133,7 +146,7 @@ def without_a_cell(text):
         (lambda _: "\udcff\n", "it is no text"),
     ],
 )
-def test_table__that_is_not_whole_or_foreign_is_refused_and_left_alone(folder, seeds_run, spoil, words):
+def test_table__that_is_not_whole_or_foreign_is_refused_and_left_alone(folder, seeds_run, no_pictures, spoil, words):
     assert run("--figure", "3").exit_code == 0
     seeds_run[0].clear()
     path = folder / "rowsolve-figures/figure-3-quick.csv"

@@ -15,11 +15,14 @@ from rowsolve.experiments.tracing import Point, floor_of, rows_to, thinned, trac
 from rowsolve.experiments.winners import MapFigure, _verdict
 
 TINY = {
-    "1": JLFigure("quick", 120, 10, 2, goal=1e-2),
-    "2": BlockFigure("quick", 120, 10, 2, goal=1e-2, rows_per_column_noisy=100),
+    "1": JLFigure("quick", 120, 10, 2, noises=(0.2,), goal=0.5, rows_per_column=30),
+    "2": BlockFigure("quick", 120, 10, 2, noises=(0.2,), goal=0.5, rows_per_column_noisy=20),
     "3": SpectraFigure("quick", 120, 10, 2, n_blocks=10),
-    "map": MapFigure("quick", 120, 10, 2, separations=(0.1, 1.0), noises=(0.1, 0.5), rows_per_column=300),
-}
+    "map": MapFigure(
+        "quick", 120, 10, 1, separations=(0.1, 1.0), noises=(0.5,), goal=0.1,
+        rows_per_column=30, rows_per_column_noisy=20,
+    ),
+}  # fmt: skip
 
 
 def table_of(figure):
@@ -82,7 +85,10 @@ def test_rows_to__goes_by_the_logarithm_between_bursts():
     points = [Point(0, 100, 0.0, 1.0), Point(1, 200, 0.0, 1e-2), Point(2, 300, 0.0, 1e-4)]
     assert rows_to(points, 1e-3) == pytest.approx(250)
     assert rows_to(points, 1e-5) == np.inf
-    assert floor_of(points) == 1e-4
+
+
+def test_floor__is_the_median_of_the_last_third():
+    assert floor_of(np.arange(10, 20), np.arange(10.0)[::-1]) == 1.5
 
 
 def test_thinned__keeps_both_ends():

@@ -38,7 +38,7 @@ def run_reproduce(*, figure: str | None, out: Path, size: str) -> int:
         return 1
     console = Console(highlight=False, soft_wrap=True)
     for job in jobs:
-        console.print(f"Figure {job.figure.name}: {job.picture.path}, {job.results.path}", markup=False)
+        console.print(f"{_title(job.figure)}: {job.picture.path}, {job.results.path}", markup=False)
     return 0
 
 
@@ -67,6 +67,10 @@ def _jobs(figures: list[Figure], out: Path) -> list[_Job]:
         _Job(figure, Results(_path(out, figure, ".csv"), figure), OutputFile(_path(out, figure, ".png"), (".png",)))
         for figure in figures
     ]
+
+
+def _title(figure: Figure) -> str:
+    return "Map" if figure.name == "map" else f"Figure {figure.name}"
 
 
 def _path(out: Path, figure: Figure, ending: str) -> Path:
@@ -98,7 +102,7 @@ def _run_seed(job: _Job, seed: int, bar: Progress, task: TaskID) -> None:
     lines = []
     for words, new in job.figure.steps(seed):
         lines += new
-        bar.update(task, advance=1, description=f"figure {job.figure.name}: {words}")
+        bar.update(task, advance=1, description=f"{_title(job.figure)}: {words}")
     job.results.add(seed, lines)
 
 

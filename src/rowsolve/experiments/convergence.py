@@ -12,7 +12,7 @@ import rowsolve
 from rowsolve.experiments.figure import Columns, Figure, Line, only
 from rowsolve.experiments.problems import clustered_system
 from rowsolve.experiments.style import COLOURS, DASHES, new_figure, tidy
-from rowsolve.experiments.tracing import thinned, trace
+from rowsolve.experiments.tracing import floor_of, thinned, trace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -176,13 +176,8 @@ def _by_seed(lines: Columns) -> list[Columns]:
 
 
 def _floor(lines: Columns) -> float:
-    """Return the median over seeds of the level in the last third of the rows."""
-    floors = []
-    for one in _by_seed(lines):
-        rows = one["rows_read"]
-        late = rows >= rows[0] + (rows[-1] - rows[0]) * 2 / 3
-        floors.append(np.median(one["relative_error"][late]))
-    return float(np.median(floors))
+    """Return the median over seeds of the level that the error ends at."""
+    return float(np.median([floor_of(one["rows_read"], one["relative_error"]) for one in _by_seed(lines)]))
 
 
 def _band(lines: Columns, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

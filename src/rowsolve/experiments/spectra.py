@@ -71,7 +71,7 @@ class SpectraFigure(Figure):
                 values = [only(lines, method=method)[name] for method in METHODS]
                 _draw_boxes(axes, values)
                 axes.set_ylabel(words if column == 0 else "")
-                medians = " and ".join(f"{np.median(one):.3g}" for one in values)
+                medians = " and ".join(f"{np.median(one):.4g}" for one in values)
                 axes.set_title(f"{clusters} clusters, noise {noise:g}\nmedians {medians}", fontsize=10)
         picture.suptitle(
             f"Figure 3: blocks of {self.n_clusters} rows as they are; {self.n_rows:,} x {self.n_columns:,}; "

@@ -67,10 +67,8 @@ def rows_to(points: list[Point], goal: float) -> float:
     return np.inf
 
 
-def floor_of(points: list[Point]) -> float:
-    """Return the median error over the last third of the rows: the level that noise in b leaves."""
-    rows = np.array([point.n_rows for point in points])
-    errors = np.array([point.error for point in points])
+def floor_of(rows: np.ndarray, errors: np.ndarray) -> float:
+    """Return the median error over the last third of the rows read: the level that noise in b leaves."""
     return float(np.median(errors[rows >= rows[0] + (rows[-1] - rows[0]) * 2 / 3]))
 
 

@@ -12,7 +12,7 @@ import rowsolve
 from rowsolve.experiments.figure import Columns, Figure, Line, only
 from rowsolve.experiments.problems import clustered_system
 from rowsolve.experiments.style import new_figure, scale_between
-from rowsolve.experiments.tracing import floor_of, rows_to, trace
+from rowsolve.experiments.tracing import Point, floor_of, rows_to, trace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -33,7 +33,7 @@ class MapFigure(Figure):
     """Rows to `goal` where the equations agree, the floor of the error where noise in b makes them contradict.
 
     With noise on A only its ratio to the separation matters, since scaling A changes nothing: that panel is alike
-    along its diagonals. Rows include those read for clustering.
+    along its diagonals. ``rows_read`` includes ``rows_prepared``, those read for norms or clusters beforehand.
     """
 
     separations: tuple[float, ...] = (0.03, 0.06, 0.12, 0.25, 0.5, 1.0)
@@ -43,7 +43,9 @@ class MapFigure(Figure):
     rows_per_column_noisy: float = 600
 
     name: ClassVar[str] = "map"
-    columns: ClassVar[tuple[str, ...]] = ("noise_on", "separation", "noise", "method", "rows_read", "floor")
+    columns: ClassVar[tuple[str, ...]] = (
+        "noise_on", "separation", "noise", "method", "rows_prepared", "rows_read", "floor",
+    )  # fmt: skip
 
     @property
     def cells(self) -> list[tuple[Literal["A", "b"], float, float]]:
@@ -69,9 +71,15 @@ class MapFigure(Figure):
                     A, b, x_true, method, rows_a_step=1, max_rows=budget,
                     goal=self.goal if on == "A" else 0.0, rng=seed,
                 )  # fmt: skip
-                found = (rows_to(points, self.goal), np.nan) if on == "A" else (np.nan, floor_of(points))
-                lines.append((on, separation, noise, method.name, *found))
+                lines.append((on, separation, noise, method.name, points[0].n_rows, *self._found(points, on)))
             yield f"separation {separation:g}, noise {noise:g} on {on}", lines
+
+    def _found(self, points: list[Point], noise_on: str) -> tuple[float, float]:
+        """Return the rows to the goal where there is one, and the floor where there is one."""
+        if noise_on == "A":
+            return rows_to(points, self.goal), np.nan
+        _, rows, _, errors = np.array(points).T
+        return np.nan, floor_of(rows, errors)
 
     def _methods(self) -> tuple[rowsolve.Method, ...]:
         return (
