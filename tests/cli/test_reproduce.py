@@ -135,7 +135,7 @@ def without_a_cell(text):
     [
         (cut_off, "its last line is cut off"),
         (drop_a_line, "seed 2 must have 80 lines, but has 79. To keep the other seeds, delete all lines of seed 2"),
-        (without_a_cell, "line 4 must have 8 values, but has 7"),
+        (without_a_cell, "line 4 must have 9 values, but has 8"),
         (lambda text: text.replace("n_rows=120", "n_rows=10000"), "line 2 is of another run. Expected the settings"),
         (lambda text: text.replace("loose,0.1,", "loose,0.1x,", 1), "line 2 has '0.1x' for noise, expected a number"),
         (lambda _: "time,value\n1,2\n", "its first line must be"),

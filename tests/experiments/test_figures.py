@@ -107,6 +107,14 @@ def test_blocks__of_clusters_have_a_row_of_each():
     assert len({tuple(row) for row in np.sort(labels[blocks], axis=1).tolist()}) > 20
 
 
+def test_blocks__where_clusters_are_missing_or_tiny_are_all_different():
+    rng = np.random.default_rng(0)
+    A = np.repeat(np.eye(3, 5), [50, 50, 2], axis=0)  # three different rows, four clusters asked for
+    blocks = cluster_blocks(A, np.zeros(102), 4, 20, rng)
+    assert blocks.shape == (2, 3)
+    assert np.unique(blocks).size == 6
+
+
 @pytest.mark.compiled
 def test_figure_3__cluster_blocks_are_better_conditioned_and_smaller():
     table = table_of(SpectraFigure("quick", 1_000, 100, 3))
