@@ -5,6 +5,7 @@ from itertools import pairwise
 import naive
 import numpy as np
 import pytest
+from conftest import JIT
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
@@ -27,7 +28,7 @@ def run(A, k, seed=0, b=None, **options):
     return cluster_rows(system, k, np.random.default_rng(seed), **options), system
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(40 if JIT else 5))
 def test_clusters__are_found_whatever_the_signs(seed):
     A, truth = clustered(seed=seed)
     found, system = run(A, 4, seed)

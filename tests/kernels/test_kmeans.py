@@ -24,7 +24,7 @@ def seed_centroids(rows, b, sample, metric, draws, centroids, odd):
     distances_to_none(rows, b, sample, metric, far, odd)
     least = SAME * far.max()
     for group, draw in enumerate(draws):
-        if not add_seed(rows, b, sample, metric, draw, far, least, centroids, group):
+        if not add_seed(rows, b, sample, metric, np.array([draw, 1.0 - draw]), far, least, centroids, group):
             return group
     return draws.size
 

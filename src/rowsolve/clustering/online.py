@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
@@ -122,8 +123,9 @@ def _seed(system, rows, b, sample, code, rng, found) -> int:
     system.rows_read += sample.size
     system.look_at_odd_rows()
     least = SAME * far.max()
+    tries = 2 + int(math.log(found.target.size))
     for group in range(found.target.size):
-        if not add_seed(rows, b, sample, code, rng.random(), far, least, found, group):
+        if not add_seed(rows, b, sample, code, rng.random(tries), far, least, found, group):
             return max(group, 1)  # a sample of zero rows: the first other row becomes the centroid
         system.keep_time()
     return found.target.size

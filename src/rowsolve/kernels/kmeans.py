@@ -90,29 +90,50 @@ def distances_to_none(rows, b, sample, metric, far, odd):  # far, odd: INOUT
 
 
 @kernel
-def add_seed(rows, b, sample, metric, draw, far, least, centroids, group):  # far, centroids: INOUT
+def add_seed(rows, b, sample, metric, draws, far, least, centroids, group):  # far, centroids: INOUT
     """Make a row of `sample` the next centroid by k-means++; return False if none is different from those so far.
 
-    `far` holds the squared sine or distance of each row to its nearest centroid, and the row is drawn by it with
-    the uniform number `draw`; below `least`, rows are the same.
+    `far` holds the squared sine or distance of each row to its nearest centroid; below `least`, rows are the same.
+    A candidate is drawn by it for each uniform number in `draws`, and the one that leaves the least of it is
+    taken: a single draw misses a whole cluster now and then.
     """
-    chosen = _weighted_pick(far, draw * far.sum())
-    if not far[chosen] > least:
+    best, least_left = -1, np.inf
+    for draw in draws:
+        chosen = _weighted_pick(far, draw * far.sum())
+        if far[chosen] > least:
+            _start_at(rows, b, sample[chosen], metric, centroids, group)
+            left = 0.0
+            for t in range(sample.size):
+                left += _distance_with(rows, sample[t], far[t], metric, centroids, group)
+            if left < least_left:
+                best, least_left = chosen, left
+    if best < 0:
         return False
-    i = sample[chosen]
+    _start_at(rows, b, sample[best], metric, centroids, group)
+    for t in range(sample.size):
+        far[t] = _distance_with(rows, sample[t], far[t], metric, centroids, group)
+    return True
+
+
+@kernel
+def _start_at(rows, b, i, metric, centroids, group):
     unit = 1.0 / np.sqrt(row_norm_sq(rows, i))
     _pull(rows, b, i, unit if metric == DIRECTION else 1.0, 1.0, centroids, group)
-    for t in range(sample.size):
-        if far[t] > 0.0:
-            norm_sq = row_norm_sq(rows, sample[t])
-            like, _ = _likeness(rows, sample[t], norm_sq, metric, centroids, group)
-            now = norm_sq - like
-            if metric == DIRECTION:
-                now = 1.0 - like * like
-            elif metric == JACCARD:
-                now = 1.0 - like
-            far[t] = min(far[t], max(0.0, now))
-    return True
+
+
+@kernel
+def _distance_with(rows, i, far, metric, centroids, group):
+    """Return the distance of row ``i`` to its nearest centroid, which was `far`, with one more."""
+    if far == 0.0:
+        return 0.0
+    norm_sq = row_norm_sq(rows, i)
+    like, _ = _likeness(rows, i, norm_sq, metric, centroids, group)
+    now = norm_sq - like
+    if metric == DIRECTION:
+        now = 1.0 - like * like
+    elif metric == JACCARD:
+        now = 1.0 - like
+    return min(far, max(0.0, now))
 
 
 @kernel
