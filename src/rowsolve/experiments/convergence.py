@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
@@ -50,9 +51,9 @@ class ConvergenceFigure(Figure):
     rows_a_step: ClassVar[int]
     title: ClassVar[str]
 
+    @abstractmethod
     def methods(self) -> tuple[rowsolve.Method, rowsolve.Method]:
         """Return the method and its clustered version."""
-        raise NotImplementedError
 
     @property
     def cases(self) -> list[Case]:
