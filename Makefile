@@ -4,7 +4,7 @@
 PYTHON ?= python3
 RUN = .venv/bin/python
 
-.PHONY: demo test lint docs bench-steps clean
+.PHONY: demo test lint docs paper bench-steps clean
 
 demo: .venv/ready
 	$(RUN) -m rowsolve demo
@@ -20,6 +20,10 @@ lint: .venv/ready-dev
 
 docs: .venv/ready
 	$(RUN) docs/make.py
+
+paper: .venv/ready
+	$(RUN) -m rowsolve reproduce --out docs/paper
+	$(RUN) docs/paper.py
 
 bench-steps: .venv/ready-bench
 	$(RUN) benchmarks/steps.py

@@ -27,3 +27,14 @@ def test_readme__python_runs():
 def test_files__that_the_readme_points_to_are_there(name):
     assert (ROOT / name).exists()
     assert name in README
+
+
+def test_paper__has_the_numbers_of_the_tables_that_the_command_wrote(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    from paper import filled
+
+    text = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
+    assert filled(text) == text, "run `make paper`"
+    for name in ("figure-1.png", "figure-2.png", "figure-3.png", "map.png"):
+        assert (ROOT / "docs" / "paper" / name).exists()
+        assert f"(paper/{name})" in text

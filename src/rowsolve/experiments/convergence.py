@@ -94,11 +94,11 @@ class ConvergenceFigure(Figure):
             for row, (name, words) in enumerate(AXES):
                 self._draw_panel(panels[row, column], lines, name, words)
                 head = f"{case.clusters} clusters, noise {case.noise:g} on A\n" if row == 0 else ""
-                panels[row, column].set_title(head + self._outcome(lines, name), fontsize=9)
+                panels[row, column].set_title(head + self.outcome(lines, name), fontsize=9)
             if "b" in self.noisy:
                 noisy = only(table, **case._replace(noise_on="b")._asdict())
                 self._draw_panel(panels[-1, column], noisy, "rows_read", "rows read")
-                title = f"{case.clusters}, noise {case.noise:g} in b (0.1 on A)\n{self._floors(noisy)}"
+                title = f"{case.clusters}, noise {case.noise:g} in b (0.1 on A)\n{self.floors(noisy)}"
                 panels[-1, column].set_title(title, fontsize=9)
         for row in range(n_lines):
             panels[row, 0].set_ylabel("relative error of x")
@@ -128,7 +128,7 @@ class ConvergenceFigure(Figure):
         axes.set_xlabel(words, fontsize=9)
         tidy(axes)
 
-    def _outcome(self, lines: Columns, name: str) -> str:
+    def outcome(self, lines: Columns, name: str) -> str:
         """Say how much more of `name` the clustered version needed; where one did not arrive, how far both came."""
         halves = [_by_seed(only(lines, method=method.name)) for method in self.methods()]
         errors = [np.median([one["relative_error"][-1] for one in half]) for half in halves]
@@ -137,7 +137,8 @@ class ConvergenceFigure(Figure):
             return f"clustered / plain, to {self.goal:g}: {clustered / plain:.2f}"
         return f"error at the end: {errors[0]:.1e}, clustered {errors[1]:.1e}" if name == "rows_read" else ""
 
-    def _floors(self, lines: Columns) -> str:
+    def floors(self, lines: Columns) -> str:
+        """Say at which level the error of each method ended."""
         words = [f"{method.name} {_floor(only(lines, method=method.name)):.2g}" for method in self.methods()]
         return "floor: " + ", ".join(words)
 
