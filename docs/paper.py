@@ -23,7 +23,7 @@ NAMES = {"block": "block", "cluster-block": "cluster-block", "randomized": "rand
 
 def table_of(figure: Figure) -> Columns:
     """Return the lines that the command wrote."""
-    name = "map.csv" if figure.name == "map" else f"figure-{figure.name}.csv"
+    name = f"figure-{figure.name}.csv" if figure.name.isdigit() else f"{figure.name}.csv"
     return Results(HERE / "paper" / name, figure).columns()
 
 
@@ -71,6 +71,17 @@ def spectra(figure: Figure) -> str:
     return markdown([*head, "norm, block", "norm, cluster-block", "cluster blocks"], lines)
 
 
+def sketches(figure: Figure) -> str:
+    """Tell the median error at the end of each curve."""
+    table, lines = table_of(figure), []
+    for method in ("randomized", "jl", "jl, refreshed"):
+        found = only(table, method=method)
+        last = only(found, n_steps=found["n_steps"].max())
+        reads = np.median(last["rows_read"]) / figure.n_rows
+        lines.append([method, f"{np.median(last['relative_error']):.1e}", f"{reads:.1f}"])
+    return markdown(["method", "error after 4p steps", "passes over A"], lines)
+
+
 def winners(figure: MapFigure) -> str:
     """Count the cells of the map that each method wins, and give the range of the factor.
 
@@ -107,6 +118,7 @@ def filled(text: str) -> str:
         "floors": floors(second),
         "figure 3": spectra(figures["3"]),
         "map": winners(figures["map"]),
+        "sketch": sketches(figures["sketch"]),
     }.items():
         text = put(text, name, content)
     return text

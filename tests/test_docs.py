@@ -35,6 +35,6 @@ def test_paper__has_the_numbers_of_the_tables_that_the_command_wrote(monkeypatch
 
     text = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
     assert filled(text) == text, "run `make paper`"
-    for name in ("figure-1.png", "figure-2.png", "figure-3.png", "map.png"):
+    for name in ("figure-1.png", "figure-2.png", "figure-3.png", "map.png", "sketch.png"):
         assert (ROOT / "docs" / "paper" / name).exists()
         assert f"(paper/{name})" in text

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 import rowsolve.cli.reproduce
 from rowsolve.cli import app
 from rowsolve.experiments.convergence import BlockFigure, JLFigure
+from rowsolve.experiments.sketches import SketchFigure
 from rowsolve.experiments.spectra import SpectraFigure
 from rowsolve.experiments.winners import MapFigure
 
@@ -19,6 +20,7 @@ TINY = {
     "2": BlockFigure("quick", 120, 10, 2, noises=(0.2,), goal=0.5, rows_per_column_noisy=20),
     "3": SpectraFigure("quick", 120, 10, 3, n_blocks=10),
     "map": MapFigure("quick", 120, 10, 1, separations=(0.1,), noises=(0.1,), goal=0.5, rows_per_column_noisy=20),
+    "sketch": SketchFigure("quick", 120, 10, 1, sketch_size=4, n_candidates=10),
 }
 
 
@@ -62,7 +64,7 @@ def seeds_run(monkeypatch):
 def test_reproduce__writes_a_table_and_a_picture_of_each_figure_and_names_them(folder):
     result = run("--out", "new/figures")
     assert result.exit_code == 0, result.output
-    names = ["figure-1-quick", "figure-2-quick", "figure-3-quick", "map-quick"]
+    names = ["figure-1-quick", "figure-2-quick", "figure-3-quick", "map-quick", "sketch-quick"]
     found = sorted(path.name for path in (folder / "new/figures").iterdir())
     assert found == [f"{name}{ending}" for name in names for ending in (".csv", ".png")]
     for name in names:
@@ -77,7 +79,7 @@ def test_reproduce__writes_a_table_and_a_picture_of_each_figure_and_names_them(f
 def test_reproduce__progress_names_what_is_done():
     assert rowsolve.cli.reproduce._count(3, 20) == "3 of 20 seeds,"
     assert [rowsolve.cli.reproduce._title(figure) for figure in TINY.values()] == [
-        "Figure 1", "Figure 2", "Figure 3", "Map",
+        "Figure 1", "Figure 2", "Figure 3", "Map", "Sketch",
     ]  # fmt: skip
 
 
@@ -164,7 +166,7 @@ def test_table__that_is_not_whole_or_foreign_is_refused_and_left_alone(folder, s
 def test_reproduce__figure_that_is_not_there(folder):
     result = run("--figure", "4")
     assert result.exit_code == 2
-    assert "unknown figure '4': expected one of 1, 2, 3, map" in result.stderr
+    assert "unknown figure '4': expected one of 1, 2, 3, map, sketch" in result.stderr
     assert not list(folder.iterdir())
 
 

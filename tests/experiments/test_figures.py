@@ -9,6 +9,7 @@ import rowsolve
 from rowsolve.experiments.convergence import BlockFigure, JLFigure
 from rowsolve.experiments.paper import FIGURE_NAMES, figures_of
 from rowsolve.experiments.problems import clustered_system
+from rowsolve.experiments.sketches import SketchFigure
 from rowsolve.experiments.spectra import SpectraFigure, cluster_blocks, random_blocks
 from rowsolve.experiments.style import COLOURS
 from rowsolve.experiments.tracing import Point, floor_of, rows_to, thinned, trace
@@ -22,6 +23,7 @@ TINY = {
         "quick", 120, 10, 1, separations=(0.1, 1.0), noises=(0.5,), goal=0.1,
         rows_per_column=30, rows_per_column_noisy=20,
     ),
+    "sketch": SketchFigure("quick", 120, 10, 2, sketch_size=4, n_candidates=10),
 }  # fmt: skip
 
 
@@ -153,3 +155,11 @@ def test_figure_2__clusters_cost_rows_where_tight_and_lower_the_floor_where_b_is
 def test_map__names_the_winner_and_the_factor(rows, factor, words):
     medians = dict(zip(("block", "cluster-block", "randomized"), rows, strict=True))
     assert _verdict(medians, 1000) == (factor, words)
+
+
+@pytest.mark.compiled
+def test_sketch__loses_its_power_unless_refreshed():
+    table = table_of(SketchFigure("quick", 4_000, 200, 2))
+    ends = {name: np.median(table["relative_error"][table["method"] == name][-1:]) for name in set(table["method"])}
+    assert ends["jl, refreshed"] < ends["jl"] / 5 < ends["randomized"] / 5
+    assert table["n_steps"].max() == 4 * 200

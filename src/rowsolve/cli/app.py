@@ -92,7 +92,7 @@ def demo(
 
 @app.command()
 def reproduce(
-    figure: Annotated[str | None, typer.Option(help="Only this one: 1, 2, 3 or map. All if not given.")] = None,
+    figure: Annotated[str | None, typer.Option(help="Only this one: 1, 2, 3, map or sketch. All if not given.")] = None,
     out: Annotated[Path, typer.Option(help="The folder for pictures and tables.")] = Path("rowsolve-figures"),
     quick: Annotated[bool, typer.Option("--quick", help="Small systems, in less than a minute.")] = False,
 ) -> None:

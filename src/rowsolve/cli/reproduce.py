@@ -70,11 +70,11 @@ def _jobs(figures: list[Figure], out: Path) -> list[_Job]:
 
 
 def _title(figure: Figure) -> str:
-    return "Map" if figure.name == "map" else f"Figure {figure.name}"
+    return f"Figure {figure.name}" if figure.name.isdigit() else figure.name.capitalize()
 
 
 def _path(out: Path, figure: Figure, ending: str) -> Path:
-    stem = figure.name if figure.name == "map" else f"figure-{figure.name}"
+    stem = f"figure-{figure.name}" if figure.name.isdigit() else figure.name
     return out / f"{stem}{'-quick' if figure.size == 'quick' else ''}{ending}"
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from rowsolve.experiments.convergence import BlockFigure, JLFigure
 from rowsolve.experiments.figure import Figure
+from rowsolve.experiments.sketches import SketchFigure
 from rowsolve.experiments.spectra import SpectraFigure
 from rowsolve.experiments.winners import MapFigure
 
 __all__ = ["FIGURE_NAMES", "figures_of"]
 
-FIGURE_NAMES = ("1", "2", "3", "map")
+FIGURE_NAMES = ("1", "2", "3", "map", "sketch")
 
 
 def figures_of(size: str) -> dict[str, Figure]:
@@ -23,6 +24,7 @@ def figures_of(size: str) -> dict[str, Figure]:
             "2": BlockFigure("full", 10_000, 1_000, 5),
             "3": SpectraFigure("full", 10_000, 1_000, 5),
             "map": MapFigure("full", 4_000, 400, 5),
+            "sketch": SketchFigure("full", 20_000, 500, 5),
         }
     return {
         "1": JLFigure("quick", 1_000, 100, 3, goal=1e-4),
@@ -32,4 +34,5 @@ def figures_of(size: str) -> dict[str, Figure]:
             "quick", 500, 50, 3, separations=(0.1, 0.3, 1.0), noises=(0.05, 0.1, 0.2, 0.4),
             rows_per_column=2000, rows_per_column_noisy=300,
         ),
+        "sketch": SketchFigure("quick", 2_000, 100, 3),
     }  # fmt: skip

@@ -13,13 +13,14 @@ __all__ = ["COLOURS", "DASHES", "new_figure", "scale_between", "tidy"]
 
 COLOURS = {
     "jl": "#E69F00",
+    "jl, refreshed": "#56B4E9",
     "cluster-jl": "#009E73",
     "block": "#D55E00",
     "cluster-block": "#0072B2",
     "randomized": "#CC79A7",
 }
 # Dashes besides colours, for prints in black and white.
-DASHES = {"jl": "--", "block": "--", "cluster-jl": "-", "cluster-block": "-", "randomized": ":"}
+DASHES = {"jl": "--", "jl, refreshed": "-", "block": "--", "cluster-jl": "-", "cluster-block": "-", "randomized": ":"}
 
 
 def new_figure(width: float, height: float) -> Figure:

@@ -33,7 +33,8 @@ class ClusterBlock(Method):
         rows touch.
     pairing : {"across", "within"}
         ``"across"``, the paper's: one row of each cluster. ``"within"``: the rows of a block are all of one cluster
-        (for sparse rows clustered by pattern: Pomparău and Popa 2014). Far faster on tight clusters of consistent
+        (for sparse rows clustered by pattern: Pomparău and Popa 2014; nothing fills in, since only rows of A are
+        ever used). Far faster on tight clusters of consistent
         equations, because differences of nearly parallel rows expose the weak directions; but with noise in b
         it hovers further away from the least-squares solution.
     block_size : int or None
