@@ -14,14 +14,15 @@ HEAVY = {"rich", "typer", "matplotlib", "dask", "sklearn", "h5py", "zarr", "pyar
 # room -> what it may import of rowsolve; a room may always import itself
 ROOMS = {
     "kernels": {"_jit"},
-    "clustering": {"kernels"},
+    "clustering": {"_threads", "kernels"},
     "pavings": {"kernels", "clustering"},
-    "methods": {"kernels", "clustering", "pavings"},
+    "methods": {"_threads", "kernels", "clustering", "pavings"},
     "sources": {"kernels.rows"},
     "theory": set(),
     "experiments": {"", "clustering", "sources", "_system"},
     "cli": {"", "methods", "sources", "experiments"},
     "_jit": set(),
+    "_threads": set(),
     "_solution": set(),
     "_monitor": {"_solution"},
     "_system": {"kernels.rows"},

@@ -35,9 +35,11 @@ class System:
         Where kernels note the last row of each odd sort (see `kernels.rows`), or -1.
     contradiction : int or None
         A row that is all zero although its b is not, once one has been read.
+    threads : int
+        How many may work at once.
     """
 
-    def __init__(self, source: Source, b: np.ndarray, deadline: float = np.inf) -> None:
+    def __init__(self, source: Source, b: np.ndarray, deadline: float = np.inf, threads: int = 1) -> None:
         self.source = source
         self.rows: Any = source.rows
         self.b = b
@@ -45,6 +47,7 @@ class System:
         self.n_rows, self.n_columns = source.shape
         self.entries_per_row = max(1.0, source.entries_per_row)
         self.deadline = deadline
+        self.threads = threads
         self.rows_read = 0
         self.odd = np.full(3, -1)
         self.contradiction: int | None = None

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+
+from rowsolve import _threads
+from rowsolve._threads import available_cores, run_together
+
+
+@pytest.mark.parametrize(
+    ("files", "quota"),
+    [
+        ({}, float("inf")),
+        ({"cpu.max": "max 100000\n"}, float("inf")),
+        ({"cpu.max": "150000 100000\n"}, 1.5),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, float("inf")),
+        ({"cpu/cpu.cfs_quota_us": "300000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 3.0),
+        ({"cpu.max": "nonsense"}, float("inf")),
+    ],
+)
+def test_quota__is_that_of_the_control_group(tmp_path, monkeypatch, files, quota):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(_threads, "_CGROUP", tmp_path)
+    assert _threads._quota() == quota
+
+
+def test_available_cores__respects_quota_and_affinity(tmp_path, monkeypatch):
+    monkeypatch.setattr(_threads, "_CGROUP", tmp_path)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 5}, raising=False)
+    assert available_cores() == 4
+    (tmp_path / "cpu.max").write_text("150000 100000")
+    assert available_cores() == 2
+    (tmp_path / "cpu.max").write_text("1000 100000")
+    assert available_cores() == 1
+
+
+def test_run_together__runs_side_by_side_and_keeps_the_order():
+    gate = threading.Barrier(3, timeout=30)
+
+    def call(value):
+        gate.wait()  # passes only if all three run at once
+        return value, threading.current_thread()
+
+    results = run_together([lambda v=v: call(v) for v in range(3)])
+    assert [value for value, _ in results] == [0, 1, 2]
+    assert results[0][1] is threading.current_thread()
+
+
+def test_run_together__one_call_starts_no_thread(monkeypatch):
+    monkeypatch.setattr(_threads._POOL, "executor", lambda _: pytest.fail("started"))
+    assert run_together([lambda: 7]) == [7]
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_run_together__waits_for_all_before_it_raises(failing):
+    done, go = [], threading.Event()
+
+    def fail():
+        go.set()
+        raise KeyboardInterrupt if failing == 0 else ValueError
+
+    def work():
+        go.wait(30)
+        done.append(True)
+
+    calls = [fail, work] if failing == 0 else [work, fail]
+    with pytest.raises(KeyboardInterrupt if failing == 0 else ValueError):
+        run_together(calls)
+    assert done == [True]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_run_together__works_in_a_child_after_a_fork():
+    run_together([lambda: 1, lambda: 2])
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if run_together([lambda: 1, lambda: 2]) == [1, 2] else 1)
+    assert os.waitpid(child, 0)[1] == 0
