@@ -27,6 +27,25 @@ def test_sweep__matches_naive(store):
     np.testing.assert_allclose(drops, expected_drops, rtol=1e-10)
 
 
+@given(
+    seed=st.integers(0, 10**6),
+    n_columns=st.integers(1, 70),
+    n_steps=st.integers(0, 9),
+    dtype=st.sampled_from(["f4", "f8"]),
+)
+def test_sweep__any_width_and_number_of_rows(seed, n_columns, n_steps, dtype):
+    """Cache lines, vectors and single columns; pairs and a last row."""
+    rng = np.random.default_rng(seed)
+    A, b = rng.standard_normal((5, n_columns)).astype(dtype), rng.standard_normal(5)
+    A[rng.integers(0, 5)] *= rng.integers(0, 2)  # a zero row in half of the cases
+    iterates, order, drops = rng.standard_normal((2, n_columns)), rng.integers(0, 5, n_steps), np.empty(2)
+    expected = iterates.copy()
+    expected_drops = naive.sweep(A.astype(float), b, order, expected)
+    sweep(open_rows(A).rows, b, order, iterates, drops, np.full(3, -1))
+    np.testing.assert_allclose(iterates, expected, rtol=1e-9, atol=1e-9 * (1 + np.abs(expected).max()))
+    np.testing.assert_allclose(drops, expected_drops, rtol=1e-9, atol=1e-15 * (1 + np.abs(expected_drops).max()))
+
+
 @given(seed=st.integers(0, 10**6), steps=st.integers(1, 60))
 def test_sweep__error_never_grows_and_drops_add_up(seed, steps):
     A, _, iterates, _ = system(seed)

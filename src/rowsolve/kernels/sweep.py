@@ -7,24 +7,10 @@ from typing import Any
 import numpy as np
 
 from rowsolve._jit import kernel, row_primitive
+from rowsolve._simd import move_and_measure_vectors, whole_vectors
 from rowsolve.kernels.rows import CSRRows, DenseRows, add_row_to_both, is_usable, measure_row
 
-
-@kernel
-def sweep(rows, b, order, iterates, drops, odd):  # iterates, drops, odd: INOUT
-    """Project x and the probe onto the rows listed in `order`, one after another; fill `drops`.
-
-    Eq. (1) of the paper, for ``A x = b`` with ``x = iterates[0]`` and for ``A z = 0`` with ``z = iterates[1]``.
-    The drop is the sum of squared steps: what the squared error of each has lost. A zero row defines no
-    hyperplane and is skipped.
-    """
-    drops[:] = 0.0
-    t = 0
-    while t + 1 < order.size:
-        project_on_two(rows, b, order[t], order[t + 1], iterates, drops, odd)
-        t += 2
-    if t < order.size:
-        project_on_one(rows, b, order[t], iterates, drops, odd)
+_AHEAD = 4  # rows between the one that is measured and the one that is asked for from memory
 
 
 @kernel
@@ -40,49 +26,81 @@ def project_on_one(rows, b, i, iterates, drops, odd):  # iterates, drops, odd: I
         drops[1] -= dot_z * step_z
 
 
-def _one_by_one(rows, b, i, k, iterates, drops, odd):
-    project_on_one(rows, b, i, iterates, drops, odd)
-    project_on_one(rows, b, k, iterates, drops, odd)
+@kernel
+def move_and_measure(values, places, x, z, steps):  # x, z: INOUT
+    """Add two rows to x and to z; return all products of two other rows with each other, with x and with z.
+
+    See `move_and_measure_vectors`, which does most of it.
+    """
+    i, k, u, v = places[0], places[1], places[2], places[3]
+    done = whole_vectors(values, x.size)
+    norm_u, norm_v, cross, ux, vx, uz, vz = move_and_measure_vectors(values, places, x, z, steps, done)
+    for j in range(done, x.size):
+        first, second = np.float64(values[i, j]), np.float64(values[k, j])
+        x[j] += steps[0] * first + steps[1] * second
+        z[j] += steps[2] * first + steps[3] * second
+        first, second = np.float64(values[u, j]), np.float64(values[v, j])
+        norm_u += first * first
+        norm_v += second * second
+        cross += first * second
+        ux += first * x[j]
+        vx += second * x[j]
+        uz += first * z[j]
+        vz += second * z[j]
+    return norm_u, norm_v, cross, ux, vx, uz, vz
 
 
-def _two_at_once(rows, b, i, k, iterates, drops, odd):
-    """Do the same in one read of both rows.
+def _singly(rows, b, order, iterates, drops, odd):
+    for i in order:
+        project_on_one(rows, b, i, iterates, drops, odd)
 
-    After the step along ``a_i`` the gap of row ``k`` has changed by the step times ``<a_i, a_k>``. Two rows
-    come from memory side by side, and x and the probe are fetched and stored half as often.
+
+def _in_pairs(rows, b, order, iterates, drops, odd):
+    """Take two rows at a time, in a pipeline: in one loop the last pair moves x and the next is measured by it.
+
+    So x and the probe are fetched and stored once for two rows, and the arithmetic is done while rows come from
+    memory. After the step along the first row of a pair the gap of the second has changed by the step times their
+    product. A row that defines no hyperplane takes a step of zero.
     """
     x, z = iterates[0], iterates[1]
-    norm_i, norm_k, cross = 0.0, 0.0, 0.0
-    dot_ix, dot_kx, dot_iz, dot_kz = 0.0, 0.0, 0.0, 0.0
-    for j in range(x.size):
-        u, v = np.float64(rows.values[i, j]), np.float64(rows.values[k, j])
-        norm_i += u * u
-        norm_k += v * v
-        cross += u * v
-        dot_ix += u * x[j]
-        dot_kx += v * x[j]
-        dot_iz += u * z[j]
-        dot_kz += v * z[j]
-    if not (is_usable(norm_i, b, i, odd) and is_usable(norm_k, b, k, odd)):
-        project_on_one(rows, b, i, iterates, drops, odd)
-        project_on_one(rows, b, k, iterates, drops, odd)
-        return
-    gap_i, part_i = b[i] - dot_ix, -dot_iz
-    step_i, turn_i = gap_i / norm_i, part_i / norm_i
-    gap_k, part_k = b[k] - dot_kx - step_i * cross, -dot_kz - turn_i * cross
-    step_k, turn_k = gap_k / norm_k, part_k / norm_k
-    for j in range(x.size):
-        u, v = np.float64(rows.values[i, j]), np.float64(rows.values[k, j])
-        x[j] += step_i * u + step_k * v
-        z[j] += turn_i * u + turn_k * v
-    drops[0] += gap_i * step_i + gap_k * step_k
-    drops[1] += part_i * turn_i + part_k * turn_k
+    last = order.size - 2
+    i, k = order[0], order[0]
+    steps = (0.0, 0.0, 0.0, 0.0)
+    for t in range(0, order.size - 1, 2):
+        u, v, ahead = order[t], order[t + 1], min(t + _AHEAD, last)
+        places = (i, k, u, v, order[ahead], order[ahead + 1])
+        norm_u, norm_v, cross, ux, vx, uz, vz = move_and_measure(rows.values, places, x, z, steps)
+        inverse_u = 1.0 / norm_u if is_usable(norm_u, b, u, odd) else 0.0
+        inverse_v = 1.0 / norm_v if is_usable(norm_v, b, v, odd) else 0.0
+        gap_u, part_u = b[u] - ux, -uz
+        step_u, turn_u = gap_u * inverse_u, part_u * inverse_u
+        gap_v, part_v = b[v] - vx - step_u * cross, -vz - turn_u * cross
+        step_v, turn_v = gap_v * inverse_v, part_v * inverse_v
+        drops[0] += gap_u * step_u + gap_v * step_v
+        drops[1] += part_u * turn_u + part_v * turn_v
+        i, k, steps = u, v, (step_u, step_v, turn_u, turn_v)
+    add_row_to_both(rows, i, steps[0], steps[2], x, z)
+    add_row_to_both(rows, k, steps[1], steps[3], x, z)
+    if order.size % 2:
+        project_on_one(rows, b, order[-1], iterates, drops, odd)
 
 
-_ON_TWO: dict[type, Any] = {DenseRows: _two_at_once, CSRRows: _one_by_one}
+_SWEEP: dict[type, Any] = {DenseRows: _in_pairs, CSRRows: _singly}
 
 
-@row_primitive(_ON_TWO)
-def project_on_two(rows, b, i, k, iterates, drops, odd):  # iterates, drops, odd: INOUT
-    """Project x and the probe onto row ``i``, then onto row ``k``; add to `drops`."""
-    _ON_TWO[type(rows)](rows, b, i, k, iterates, drops, odd)
+@row_primitive(_SWEEP)
+def _project_on_all(rows, b, order, iterates, drops, odd):  # iterates, drops, odd: INOUT
+    _SWEEP[type(rows)](rows, b, order, iterates, drops, odd)
+
+
+@kernel
+def sweep(rows, b, order, iterates, drops, odd):  # iterates, drops, odd: INOUT
+    """Project x and the probe onto the rows listed in `order`, one after another; fill `drops`.
+
+    Eq. (1) of the paper, for ``A x = b`` with ``x = iterates[0]`` and for ``A z = 0`` with ``z = iterates[1]``.
+    The drop is the sum of squared steps: what the squared error of each has lost. A zero row defines no
+    hyperplane and is skipped.
+    """
+    drops[:] = 0.0
+    if order.size > 0:
+        _project_on_all(rows, b, order, iterates, drops, odd)

@@ -1,0 +1,162 @@
+"""The inner loop over pairs of rows, written for vector registers.
+
+The compiler vectorises plain loops well, but only as long as nothing else is in them. The sweep needs one more
+thing: to ask for rows ahead of time, a cache line of them for each line it works on. Else a random row comes from
+memory at half speed, because the processor notices that a row is being read only when much of it has gone by.
+
+Written with LLVM's portable vectors and hints, so it runs wherever Numba does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic, overload
+
+__all__ = ["move_and_measure_vectors", "whole_vectors"]
+
+_LINE = 64  # bytes
+_WIDTH = 4  # float64 in a vector: as many as the registers of most processors hold
+_FLAGS = ("reassoc", "contract", "arcp", "nsz")
+_DOUBLE, _INDEX, _INT = ir.DoubleType(), ir.IntType(64), ir.IntType(32)
+_VECTOR = ir.VectorType(_DOUBLE, _WIDTH)
+_BYTES = ir.IntType(8).as_pointer()
+_NEAR = 2  # fetch into the second cache: the first is full of what is worked on
+
+
+def whole_vectors(values: Any, n: int) -> int:
+    """Return how many of `n` columns `move_and_measure_vectors` can take: none if Numba is switched off."""
+    return 0
+
+
+def move_and_measure_vectors(values: Any, places: Any, x: Any, z: Any, steps: Any, n: int) -> tuple[float, ...]:
+    """Add two rows to x and to z, and measure two others by the result, in the first `n` columns.
+
+    `places` holds two rows to add, two to measure and two to fetch for later. `steps` holds the factors of the first
+    two for x, then for z. Returns, of the rows measured, both squared norms, their product, their products with x, then
+    with z.
+    """
+    return (0.0,) * 7
+
+
+@overload(whole_vectors)
+def _whole_vectors(values, n):
+    contiguous = values.layout == "C"
+    return lambda values, n: n // _WIDTH * _WIDTH if contiguous else 0
+
+
+@overload(move_and_measure_vectors)
+def _move_and_measure_vectors(values, places, x, z, steps, n):
+    def form(values, places, x, z, steps, n):
+        return _vectors(values, places, x, z, steps, n)  # type: ignore[call-arg]
+
+    return form
+
+
+@intrinsic
+def _vectors(_, values, places, x, z, steps, n):
+    signature = types.UniTuple(types.float64, 7)(values, places, x, z, steps, n)
+    return signature, _generate
+
+
+class _Rows:
+    """Emits loads of rows as vectors of float64, whatever they are stored as."""
+
+    def __init__(self, context: Any, builder: Any, array_type: Any, array: Any, places: Any) -> None:
+        self.builder, self.single = builder, array_type.dtype == types.float32
+        self.per_line = _LINE // (4 if self.single else 8)
+        parts = context.make_array(array_type)(context, builder, array)
+        self.starts = [
+            cgutils.get_item_pointer(context, builder, array_type, parts, [place, _INDEX(0)], wraparound=False)
+            for place in cgutils.unpack_tuple(builder, places)
+        ]
+
+    def load(self, which: int, j: Any) -> Any:
+        kind = ir.VectorType(ir.FloatType(), _WIDTH) if self.single else _VECTOR
+        place = self.builder.bitcast(self.builder.gep(self.starts[which], [j]), kind.as_pointer())
+        vector = self.builder.load(place, align=4 if self.single else 8)
+        return self.builder.fpext(vector, _VECTOR) if self.single else vector
+
+    def fetch(self, which: int, j: Any) -> None:
+        kind = ir.FunctionType(ir.VoidType(), [_BYTES, _INT, _INT, _INT])
+        hint = self.builder.module.declare_intrinsic("llvm.prefetch", [_BYTES], kind)
+        place = self.builder.bitcast(self.builder.gep(self.starts[which], [j]), _BYTES)
+        self.builder.call(hint, [place, _INT(0), _INT(_NEAR), _INT(1)])
+
+
+def _generate(context, builder, signature, arguments):
+    """Emit two loops with seven running sums: over whole cache lines, then over what is left of the vectors."""
+    rows = _Rows(context, builder, signature.args[0], arguments[0], arguments[1])
+    x, z = (context.make_array(signature.args[k])(context, builder, arguments[k]).data for k in (2, 3))
+    steps = [_spread(builder, step) for step in cgutils.unpack_tuple(builder, arguments[4])]
+    n = arguments[5]
+    in_lines = builder.sub(n, builder.srem(n, _INDEX(rows.per_line)))
+
+    def line(j, sums):
+        rows.fetch(4, j)
+        rows.fetch(5, j)
+        for offset in range(0, rows.per_line, _WIDTH):
+            sums = vector(builder.add(j, _INDEX(offset)), sums)
+        return sums
+
+    def vector(j, sums):
+        return _one_vector(builder, rows, j, x, z, steps, sums)
+
+    sums = [ir.Constant(_VECTOR, [ir.Constant(_DOUBLE, 0.0)] * _WIDTH)] * 7
+    sums = _loop(builder, _INDEX(0), in_lines, rows.per_line, sums, line)
+    sums = _loop(builder, in_lines, n, _WIDTH, sums, vector)
+    return cgutils.pack_array(builder, [_sum(builder, total) for total in sums])
+
+
+def _loop(builder, start, stop, step, sums, work):
+    """Emit ``for j in range(start, stop, step): sums = work(j, sums)``; return the sums."""
+    before = builder.block
+    head, body, end = (builder.append_basic_block(name) for name in ("loop", "loop.body", "loop.end"))
+    builder.branch(head)
+    builder.position_at_end(head)
+    j, totals = builder.phi(_INDEX), [builder.phi(_VECTOR) for _ in sums]
+    builder.cbranch(builder.icmp_signed("<", j, stop), body, end)
+    builder.position_at_end(body)
+    changed = work(j, totals)
+    following = builder.add(j, _INDEX(step))
+    builder.branch(head)
+    for phi, first, later in zip([j, *totals], [start, *sums], [following, *changed], strict=True):
+        phi.add_incoming(first, before)
+        phi.add_incoming(later, body)
+    builder.position_at_end(end)
+    return totals
+
+
+def _one_vector(builder, rows, j, x, z, steps, sums):
+    """Emit the work on one vector of columns; return the new sums."""
+
+    def add_product(total, a, b):
+        return builder.fadd(total, builder.fmul(a, b, flags=_FLAGS), flags=_FLAGS)
+
+    first, second = rows.load(0, j), rows.load(1, j)
+    moved = []
+    for iterate, (step, other) in ((x, steps[:2]), (z, steps[2:])):
+        place = builder.bitcast(builder.gep(iterate, [j]), _VECTOR.as_pointer())
+        value = add_product(add_product(builder.load(place, align=8), step, first), other, second)
+        builder.store(value, place, align=8)
+        moved.append(value)
+    u, v = rows.load(2, j), rows.load(3, j)
+    factors = ((u, u), (v, v), (u, v), (u, moved[0]), (v, moved[0]), (u, moved[1]), (v, moved[1]))
+    return [add_product(total, a, b) for total, (a, b) in zip(sums, factors, strict=True)]
+
+
+def _spread(builder, number):
+    empty = ir.Constant(_VECTOR, ir.Undefined)
+    lane = builder.insert_element(empty, number, _INT(0))
+    return builder.shuffle_vector(lane, empty, ir.Constant(ir.VectorType(_INT, _WIDTH), [0] * _WIDTH))
+
+
+def _sum(builder, vector):
+    lanes = [builder.extract_element(vector, _INT(k)) for k in range(_WIDTH)]
+    total = lanes[0]
+    for lane in lanes[1:]:
+        total = builder.fadd(total, lane, flags=_FLAGS)
+    return total
