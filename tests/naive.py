@@ -105,3 +105,22 @@ def partition_sizes(cluster_sizes):
         sizes.append(sum(size > 0 for size in left))
         left = [max(0, size - 1) for size in left]
     return sizes
+
+
+def chains(A, b, order, n_chains, per_round, iterates):
+    """Each chain sweeps its part of `order`; after each round all go on from the best point that their moves span."""
+    drops = np.zeros(len(iterates))
+    share = -(-order.size // n_chains)
+    parts = [order[c * share : (c + 1) * share] for c in range(n_chains)]
+    for first in range(0, share, per_round):
+        moves, products = np.zeros((2, n_chains, iterates.shape[1])), np.zeros((2, n_chains))
+        for c, part in enumerate(parts):
+            end = iterates.copy()
+            squares = sweep(A, b, part[first : first + per_round], end)
+            moves[:, c] = end - iterates
+            products[:, c] = (squares + np.sum(moves[:, c] ** 2, axis=1)) / 2
+        for c in range(2):
+            factors = np.linalg.pinv(moves[c] @ moves[c].T, rcond=1e-14) @ products[c]
+            iterates[c] += factors @ moves[c]
+            drops[c] += factors @ products[c]
+    return drops

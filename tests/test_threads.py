@@ -9,6 +9,13 @@ from rowsolve import _threads
 from rowsolve._threads import available_cores, run_together
 
 
+@pytest.fixture(autouse=True)
+def _fresh():
+    _threads._quota.cache_clear()
+    yield
+    _threads._quota.cache_clear()
+
+
 @pytest.mark.parametrize(
     ("files", "quota"),
     [
@@ -33,8 +40,10 @@ def test_available_cores__respects_quota_and_affinity(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 5}, raising=False)
     assert available_cores() == 4
     (tmp_path / "cpu.max").write_text("150000 100000")
+    _threads._quota.cache_clear()
     assert available_cores() == 2
     (tmp_path / "cpu.max").write_text("1000 100000")
+    _threads._quota.cache_clear()
     assert available_cores() == 1
 
 
@@ -51,7 +60,7 @@ def test_run_together__runs_side_by_side_and_keeps_the_order():
 
 
 def test_run_together__one_call_starts_no_thread(monkeypatch):
-    monkeypatch.setattr(_threads._POOL, "executor", lambda _: pytest.fail("started"))
+    monkeypatch.setattr(_threads._POOL, "workers", lambda _: pytest.fail("started"))
     assert run_together([lambda: 7]) == [7]
 
 

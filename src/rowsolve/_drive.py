@@ -16,6 +16,7 @@ from rowsolve._solution import Event, History, Status
 from rowsolve._system import WORK_OF_A_BURST, OutOfTime, System
 from rowsolve.kernels.sweep import sweep
 from rowsolve.methods.base import Method, Plan
+from rowsolve.methods.oblivious import Chains, ObliviousPlan, chains_that_pay
 
 __all__ = ["Run"]
 
@@ -50,6 +51,7 @@ class Run:
     def __post_init__(self) -> None:
         self.started = time.perf_counter()
         self.rows_prepared = 0
+        self.chains: Chains | None = None
         self.prepared_at = self.started
         self.iterates = np.empty((2, self.system.n_columns))
         self.drops = np.zeros(2)
@@ -72,6 +74,7 @@ class Run:
             self.system.on_piece = lambda: self._emit("prepare")
             plan = self.method.prepare(self.system, self.rng)
             self.system.on_piece = lambda: None
+            self.chains = chains_that_pay(plan)
             self.rows_prepared, self.prepared_at = self.system.rows_read, time.perf_counter()
             status = self._iterate(plan)
             if status is Status.INCONSISTENT and not self.off.size:
@@ -135,7 +138,12 @@ class Run:
         return status
 
     def _advance(self, plan: Plan) -> np.ndarray:
-        """Let the method take some rows, and take those under suspicion; return all of them."""
+        """Let the method take some rows, and take those under suspicion; return all of them.
+
+        Chains are brought together by what holds for consistent equations: no chains where they seem not to be.
+        """
+        if isinstance(plan, ObliviousPlan):
+            plan.chains = None if self.monitor.suspicious else self.chains
         order = self.method.advance(plan, self.iterates, self._rows_of_a_burst(plan), self.rng, self.drops)
         if self.suspects.size:
             drops = np.zeros_like(self.drops)
@@ -150,7 +158,7 @@ class Run:
 
         It depends on the clock only when there is a deadline, so that the same seed gives the same bits.
         """
-        rows: float = max(self.system.n_columns, 64)
+        rows: float = max(self.system.n_columns, 64) * (min(self.chains.n_chains, 4) if self.chains else 1)
         if not self.suspects.size:
             rows = max(rows, self.monitor.n_rows_seen * _GROWTH)
         rows = min(rows, WORK_OF_A_BURST / plan.work_per_row, self.rows_allowed / plan.price_of_row)

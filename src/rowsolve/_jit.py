@@ -1,4 +1,4 @@
-"""Every compile flag and the kernel cache are decided here; only this file and `_simd` import Numba.
+"""Every compile flag and the kernel cache are decided here; only this file, `_barrier` and `_simd` import Numba.
 
 Numba's own cache looks at the file a kernel stands in, not at the kernels it calls, so it serves stale
 machine code after a change in another file. Ours lives in a folder named by a hash of *all* kernel
@@ -55,7 +55,11 @@ def kernel_cache_folder() -> Path | None:
 def _hash_of_kernel_sources() -> str:
     here = Path(__file__)
     digest = hashlib.sha256(numba.__version__.encode())
-    for source in [here, here.with_name("_simd.py"), *sorted((here.parent / "kernels").glob("*.py"))]:
+    for source in [
+        here,
+        *(here.with_name(name) for name in ("_barrier.py", "_simd.py")),
+        *sorted((here.parent / "kernels").glob("*.py")),
+    ]:
         digest.update(source.name.encode())
         digest.update(source.read_bytes())
     return digest.hexdigest()[:16]

@@ -41,7 +41,7 @@ _STILLNESS = 8  # times p rows without a move of z, before what is left of it co
 _SLOW = 0.25  # of the pace of well-conditioned rows, which is a factor e for p rows
 _WINDOW_RATIO = 0.5  # an extrapolation is trusted if one window falls at least this far below the other
 _MOST_BURSTS = 512  # in a window of the prediction
-_PATIENCE = 24  # bursts before a prediction may end the run
+_PATIENCE = 24  # times p rows before a prediction may end the run
 _EPS = float(np.finfo(float).eps)
 
 
@@ -84,7 +84,7 @@ class Monitor:
         self.error = math.nan  # estimated norm(x - x*)
         self.rows_left = math.nan  # predicted
         self.noise = math.nan  # typical distance of x from a hyperplane, when equations contradict
-        self.suspicious = False  # whether they may do so, when the run is too slow to tell
+        self.suspicious = False  # whether they may do so
 
     @property
     def allowed(self) -> float:
@@ -111,17 +111,20 @@ class Monitor:
         self.error = max(by_probe, self._floor())
         if self.error <= self.allowed and not exact:
             self.error = max(self.error, self._extrapolate(), self._worst(x) if self.warm and not spent else 0.0)
-        self.rows_left = self._rows_to_go(self._rate()[0])
+        rate, spread = self._rate()
+        self.rows_left = self._rows_to_go(rate)
         if self.error <= self.allowed:
             return Status.CONVERGED
-        contradictory = self._contradictory(drop, probe_drop, x)
+        excess = self._excess(drop, probe_drop, x)
+        self.suspicious, contradictory = excess > _SUSPICION, self._contradictory(excess)
         if exact:
             return Status.PRECISION if contradictory or spent or drop == 0.0 else None
         status = self._noisy(math.sqrt(drop / n_seen), spent) if contradictory else None
-        if status is None and self._is_slow() and self._fewest_rows_to_go() > budget:
-            self.rows_left = self._fewest_rows_to_go()
-            self.suspicious = self._excess(drop, probe_drop, x) > _SUSPICION
-            return Status.SLOW
+        if status is None and self._is_slow(rate + spread):
+            fewest = self._rows_to_go(max(rate, 0.0) + spread)  # the pace only ever slows down
+            if fewest > budget:
+                self.rows_left = fewest
+                return Status.SLOW
         return status
 
     def settle(self, x: np.ndarray, error: float) -> None:
@@ -134,7 +137,7 @@ class Monitor:
         self.rows.append(n_rows)
         self.drops.append(float(drops[0]))
         self.probe_drops.append(float(drops[1]))
-        self.norm_x = float(np.linalg.norm(x))
+        self.norm_x = math.sqrt(x @ x)
         self.probe_sq = float(probe @ probe)
 
     def _newest(self) -> tuple[float, float, int, bool]:
@@ -168,11 +171,11 @@ class Monitor:
         share = math.sqrt(_UNLUCKY * self.n_columns * self.probe_sq / self.probe_start_sq)
         return share / (1.0 - share) * float(np.linalg.norm(x - self.x0)) if share < 1.0 else math.inf
 
-    def _is_slow(self) -> bool:
+    def _is_slow(self, rate: float) -> bool:
         """Tell whether the pace is known, and far below that of well-conditioned rows."""
-        if len(self.rows) < _PATIENCE or self.n_rows_seen < self.patience:
+        if self.n_rows_seen < max(self.patience, _PATIENCE * max(self.n_columns, 64)):
             return False
-        return sum(self._rate()) < _SLOW / self.n_columns
+        return rate < _SLOW / self.n_columns
 
     def _extrapolate(self) -> float:
         """Return the error by two neighbouring windows, as short as they can be; infinity if none falls.
@@ -193,18 +196,19 @@ class Monitor:
         """Return how much more x still moves than z, each measured by its start; about 1 if the equations agree."""
         if drop == 0.0:
             return 0.0
-        moved_sq = float(np.sum((x - self.x0) ** 2))
+        moved = x - self.x0
+        moved_sq = float(moved @ moved)
         calm = probe_drop / self.probe_start_sq * moved_sq
         return drop / calm if calm > 0.0 else math.inf
 
-    def _contradictory(self, drop: float, probe_drop: float, x: np.ndarray) -> bool:
+    def _contradictory(self, excess: float) -> bool:
         """Tell whether no solution can explain that x still moves so much.
 
         If one exists, the drop of x is at most ``norm(M)**2 * norm(x* - x0)**2``, where M takes the error at
         the start to the steps of now; and the drop of z is at least a p-th of ``norm(M)**2 * norm(z0)**2``,
         up to chance.
         """
-        return self._excess(drop, probe_drop, x) > _CONTRADICTION * self.n_columns
+        return excess > _CONTRADICTION * self.n_columns
 
     def _noisy(self, noise: float, spent: bool) -> Status | None:
         """Say that the equations contradict each other, if all of z that rows can reach has come to rest.
@@ -233,11 +237,6 @@ class Monitor:
         if s1 <= 0.0 or s2 <= 0.0:
             return math.inf, 0.0
         return math.log(s1 / s2) / n_rows, 3.0 * math.sqrt(4.0 / n_rows) / n_rows
-
-    def _fewest_rows_to_go(self) -> float:
-        """Return the rows still needed if the pace is as fast as its spread allows; it only ever slows down."""
-        rate, spread = self._rate()
-        return self._rows_to_go(max(rate, 0.0) + spread)
 
     def _rows_to_go(self, rate: float) -> float:
         goal = max(self.allowed, self._floor())

@@ -35,6 +35,7 @@ def solve(
     atol: float = 0.0,
     max_passes: float | None = None,
     max_seconds: float | None = None,
+    threads: int | None = None,
     check: str = "sampled",
     rng: int | np.random.Generator | None = None,
     callback: Callable[[Event], Any] | None = None,
@@ -66,11 +67,17 @@ def solve(
         and more for a small A: as many as a few seconds of work.
     max_seconds : float, optional
         Stop after this time (compiling or loading the kernels, once in a process, not counted).
+    threads : int, optional
+        How many threads may work; if not given, as many as there are cores (as far as affinity and control group
+        allow). Methods that draw rows without looking at x then run a chain of steps on each thread, from the same x on
+        different rows, and go on from the best point that all chains together can reach; small systems, where that
+        does not pay, stay on one thread. With ``threads=1`` every method takes its steps one after another, as
+        published.
     check : {"sampled", "full"}
         Before x is given back, look at 256 random rows that were never used, or at all rows. Rows are
         checked for NaN and infinity as they are read, so only ``"full"`` is sure to find one.
     rng : int or numpy.random.Generator, optional
-        The same seed gives the same bits.
+        The same seed and the same number of threads give the same bits.
     callback : callable, optional
         Called with an `Event` after every burst of rows; returning True stops the run.
 
@@ -109,9 +116,10 @@ def solve(
         raise TypeError(f"`callback` must be callable, got {callback!r}.")
     check = _validate.check_of(check)
     generator = _validate.generator_of(rng)
-    warm_seconds = warm_up(chosen, source)
+    n_threads = _validate.threads_of(threads)
+    warm_seconds = warm_up(chosen, source, n_threads)
     deadline = time.perf_counter() + seconds
-    system = System(source, vector, deadline)
+    system = System(source, vector, deadline, n_threads)
     run = Run(chosen, system, tolerance, start, max_rows, deadline, check, generator, callback)
     status = run.go()
     return _solution_of(run, status, why, warm_seconds)

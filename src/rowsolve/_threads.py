@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 __all__ = ["available_cores", "run_together"]
 
@@ -21,6 +22,7 @@ def available_cores() -> int:
     return max(1, math.ceil(min(cores, _quota())))
 
 
+@cache  # reading it takes a tenth of the time of a small solve
 def _quota() -> float:
     """Return the cores that the control group grants (version 2, then 1); infinity if it sets no limit."""
     try:
@@ -38,8 +40,43 @@ def _quota() -> float:
     return granted if granted > 0.0 else math.inf
 
 
+class _Worker:
+    """A thread that waits for a call, makes it, and waits again.
+
+    Two locks handed to and fro: a queue with futures takes half as long again to wake it.
+    """
+
+    def __init__(self) -> None:
+        self._go, self._done = threading.Lock(), threading.Lock()
+        self._go.acquire()
+        self._call: Callable[[], Any] | None = None
+        self.result: Any = None
+        self.error: BaseException | None = None
+        threading.Thread(target=self._serve, name="rowsolve", daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            self._go.acquire()
+            assert self._call is not None
+            try:
+                self.result, self.error = self._call(), None
+            except BaseException as error:
+                self.result, self.error = None, error
+            self._call = None
+            self._done.release()
+
+    def start(self, call: Callable[[], Any]) -> None:
+        self._done.acquire(blocking=False)  # it may be free if Ctrl-C came just when the last call ended
+        self._call = call
+        self._go.release()
+
+    def wait(self) -> None:
+        while self._call is not None:
+            self._done.acquire()
+
+
 class _Pool:
-    """Threads that wait for work; none before there is any, and as many as were ever needed at once."""
+    """Workers that live as long as the process; none before there is work for them."""
 
     def __init__(self) -> None:
         self._forget()
@@ -47,29 +84,57 @@ class _Pool:
             os.register_at_fork(after_in_child=self._forget)  # threads do not survive a fork
 
     def _forget(self) -> None:
-        self._executor: ThreadPoolExecutor | None = None
-        self._size = 0
+        self.lock = threading.Lock()  # one gang at a time, all of it: members may wait for each other
+        self._workers: list[_Worker] = []
 
-    def executor(self, size: int) -> ThreadPoolExecutor:
-        if self._executor is None or size > self._size:
-            self._executor, self._size = ThreadPoolExecutor(size, thread_name_prefix="rowsolve"), size
-        return self._executor
+    def workers(self, count: int) -> list[_Worker]:
+        while len(self._workers) < count:
+            self._workers.append(_Worker())
+        return self._workers[:count]
 
 
 _POOL = _Pool()
 
 
-def run_together(calls: Sequence[Callable[[], T]]) -> list[T]:
+def run_together(calls: Sequence[Callable[[], T]], give_up: Callable[[], None] = lambda: None) -> list[T]:
     """Run `calls` side by side, the first in this thread; return what they return, in order.
 
-    Whatever happens in one of them, all have ended when this does: their arrays are not written to any more.
+    Whatever happens in one of them, all have ended when this does: their arrays are not written to any more. If the
+    first does not come to its end (Ctrl-C), `give_up` is called, which must let the others come to theirs.
     """
     if len(calls) == 1:
         return [calls[0]()]
-    executor = _POOL.executor(len(calls) - 1)
-    others = [executor.submit(call) for call in calls[1:]]
-    try:
-        first = calls[0]()
-    finally:
-        wait(others)
-    return [first, *(other.result() for other in others)]
+    with _POOL.lock:
+        workers = _POOL.workers(len(calls) - 1)
+        started: list[_Worker] = []
+        complete = False
+        try:
+            for worker, call in zip(workers, calls[1:], strict=True):
+                started.append(worker)
+                worker.start(call)
+            first = calls[0]()
+            complete = True
+        finally:
+            if not complete:
+                give_up()
+            _wait_for(started)
+        results = [worker.result for worker in workers]
+        for worker in workers:
+            worker.result = None
+            if worker.error is not None:
+                raise worker.error
+        return [first, *results]
+
+
+def _wait_for(workers: list[_Worker]) -> None:
+    """Wait for all, also when Ctrl-C comes meanwhile; it is raised afterwards."""
+    interruption: KeyboardInterrupt | None = None
+    for worker in workers:
+        while True:
+            try:
+                worker.wait()
+                break
+            except KeyboardInterrupt as caught:
+                interruption = caught
+    if interruption is not None:
+        raise interruption

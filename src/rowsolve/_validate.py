@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from rowsolve._threads import available_cores
 from rowsolve.kernels.rows import frozen
 from rowsolve.methods import METHODS, Method
+from rowsolve.methods.base import positive_integer
 from rowsolve.sources import Source, load_matrix, load_vector, open_rows
 from rowsolve.sources.rows import as_vector
 
-__all__ = ["at_least_zero", "check_of", "generator_of", "method_of", "positive", "start_of", "system_of"]
+__all__ = ["at_least_zero", "check_of", "generator_of", "method_of", "positive", "start_of", "system_of", "threads_of"]
 
 _SMALLEST = 1e-152
 _OUR_STREAM = 7  # any number: it sets our stream apart from the caller's
@@ -72,6 +74,14 @@ def positive(name: str, value: Any) -> float:
     if not number > 0.0:
         raise ValueError(f"`{name}` must be above 0, got {value!r}.")
     return number
+
+
+def threads_of(threads: Any) -> int:
+    """Return how many threads may work: `threads`, or as many as there are cores."""
+    if threads is None:
+        return available_cores()
+    positive_integer("threads", threads)
+    return int(threads)
 
 
 def check_of(check: Any) -> str:

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from rowsolve._barrier import CAN_MEET
 from rowsolve._check import full_check, sampled_check
 from rowsolve._system import System
 from rowsolve.kernels.rows import CSRRows, DenseRows, frozen
 from rowsolve.kernels.sweep import sweep
 from rowsolve.methods.base import Method
+from rowsolve.methods.oblivious import Chains, ObliviousPlan
 from rowsolve.sources import Source
 
 __all__ = ["warm_up"]
@@ -20,18 +22,27 @@ __all__ = ["warm_up"]
 _warm: set[Any] = set()
 
 
-def warm_up(method: Method, source: Source) -> float:
+def warm_up(method: Method, source: Source, threads: int) -> float:
     """Run `method` once on a few rows of the same kind as those of `source`; return the seconds it took."""
     rows = _a_few_rows(source.rows)
     small = {key: 4 for key, value in method.parameters().items() if type(value) is int and value > 4}
     method = replace(method, **small)  # type: ignore[type-var]
-    kind = (method, type(rows), *((part.dtype, part.flags.c_contiguous, part.flags.f_contiguous) for part in rows))
+    kind = (
+        method,
+        threads > 1,
+        type(rows),
+        *((part.dtype, part.flags.c_contiguous, part.flags.f_contiguous) for part in rows),
+    )
     if kind in _warm:
         return 0.0
     started = time.perf_counter()
     system = System(Source(rows, (8, 3), 3.0, 0.0), frozen(np.ones(8)))
     rng, iterates, drops = np.random.default_rng(0), np.ones((2, 3)), np.zeros(2)
-    order = method.advance(method.prepare(system, rng), iterates, 8, rng, drops)
+    plan = method.prepare(system, rng)
+    order = method.advance(plan, iterates, 8, rng, drops)
+    if threads > 1 and CAN_MEET and isinstance(plan, ObliviousPlan):
+        plan.chains = Chains(plan, 2)
+        method.advance(plan, iterates, 8, rng, drops)
     sweep(system.rows, system.b, order, iterates, drops, system.odd)
     sampled_check(system, iterates[0], np.inf, rng)
     full_check(system, iterates[0], np.inf)

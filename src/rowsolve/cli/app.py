@@ -54,9 +54,10 @@ def solve(
     rtol: Annotated[float, typer.Option(help="Wanted norm(x - x*) / norm(x).")] = 1e-6,
     atol: Annotated[float, typer.Option(help="Wanted norm(x - x*), added to the relative one.")] = 0.0,
     x0: Annotated[Path | None, typer.Option("--x0", help="Where to start; zero if not given.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="The same seed gives the same bits.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="The same seed and threads give the same bits.")] = None,
     max_passes: Annotated[float | None, typer.Option(help="Stop after reading A this many times over.")] = None,
     max_seconds: Annotated[float | None, typer.Option(help="Stop after this time.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="How many threads; all cores if not given.")] = None,
     check: Annotated[str, typer.Option(help="Before the end, look at 'sampled' rows or at all: 'full'.")] = "sampled",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")] = False,
 ) -> None:
@@ -65,7 +66,7 @@ def solve(
 
     options = {
         "rtol": rtol, "atol": atol, "x0": x0, "rng": seed,
-        "max_passes": max_passes, "max_seconds": max_seconds, "check": check,
+        "max_passes": max_passes, "max_seconds": max_seconds, "threads": threads, "check": check,
     }  # fmt: skip
     raise typer.Exit(run_solve(matrix, rhs, output, method, options, as_json=as_json))
 

@@ -63,7 +63,7 @@ class SketchFigure(Figure):
             points.append((points[-1][0] + burst, event.rows_read, error))
             return points[-1][0] >= self.steps_per_column * self.n_columns
 
-        solution = rowsolve.solve(A, b, method, rtol=0.0, max_passes=1e15, rng=seed, callback=look)
+        solution = rowsolve.solve(A, b, method, rtol=0.0, max_passes=1e15, rng=seed, threads=1, callback=look)
         if solution.status is rowsolve.Status.INTERRUPTED:
             raise KeyboardInterrupt  # half a curve is no curve
         return points

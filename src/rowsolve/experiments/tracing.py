@@ -38,7 +38,7 @@ def trace(
 
     The first point is the start, error 1, where the preparation has ended. Steps are counted as rows read since then
     over `rows_a_step`. A run whose equations contradict each other ends when the solver is sure of it, which is
-    long after its error has reached the floor.
+    long after its error has reached the floor. On one thread: the method as published, one step after another.
     """
     norm = float(np.linalg.norm(x_true))
     points = [Point(0.0, 0, 0.0, 1.0)]
@@ -52,7 +52,7 @@ def trace(
         points.append(Point(n_steps, event.rows_read, event.seconds, error))
         return error <= goal or event.rows_read >= max_rows
 
-    solution = rowsolve.solve(A, b, method, rtol=0.0, max_passes=_NO_LIMIT, rng=rng, callback=look)
+    solution = rowsolve.solve(A, b, method, rtol=0.0, max_passes=_NO_LIMIT, rng=rng, threads=1, callback=look)
     if solution.status is rowsolve.Status.INTERRUPTED:
         raise KeyboardInterrupt  # half a curve is no curve
     return points

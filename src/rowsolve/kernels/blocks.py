@@ -55,15 +55,15 @@ def project_blocks(rows, b, order, sizes, iterates, drops, room, odd):  # iterat
         if count == 0:
             continue
         _fill_gram(rows, count, room)
-        _factor(count, room)
+        factor_gram(count, room)
         for c in range(iterates.shape[0]):
             for s in range(count):
                 gap = -row_dot(rows, room.picked[s], iterates[c])
                 if c == 0:
                     gap += b[room.picked[s]]
                 room.gaps[s] = gap * room.scale[s]
-            _solve(count, room)
-            drops[c] += _gain(count, room)
+            solve_for_steps(count, room)
+            drops[c] += gain_of_steps(count, room)
             for s in range(count):
                 add_row(rows, room.picked[s], room.steps[s] * room.scale[s], iterates[c])
 
@@ -95,7 +95,7 @@ def _fill_gram(rows, count, room):
 
 
 @kernel
-def _factor(count, room):
+def factor_gram(count, room):
     """Factor the Gram matrix by Cholesky; an infinite pivot leaves a dependent row out."""
     for s in range(count):
         for t in range(s + 1):
@@ -111,7 +111,8 @@ def _factor(count, room):
 
 
 @kernel
-def _solve(count, room):
+def solve_for_steps(count, room):
+    """Fill ``room.steps`` from ``room.gaps``."""
     for s in range(count):
         total = room.gaps[s]
         for k in range(s):
@@ -125,7 +126,7 @@ def _solve(count, room):
 
 
 @kernel
-def _gain(count, room):
+def gain_of_steps(count, room):
     """Return ``2 <step, e> - norm(step)**2``, what the squared error loses by any step."""
     gain = 0.0
     for s in range(count):

@@ -50,12 +50,12 @@ def move_and_measure(values, places, x, z, steps):  # x, z: INOUT
     return norm_u, norm_v, cross, ux, vx, uz, vz
 
 
-def _singly(rows, b, order, iterates, drops, odd):
-    for i in order:
+def _singly(rows, b, order, count, iterates, drops, odd):
+    for i in order[:count]:
         project_on_one(rows, b, i, iterates, drops, odd)
 
 
-def _in_pairs(rows, b, order, iterates, drops, odd):
+def _in_pairs(rows, b, order, count, iterates, drops, odd):
     """Take two rows at a time, in a pipeline: in one loop the last pair moves x and the next is measured by it.
 
     So x and the probe are fetched and stored once for two rows, and the arithmetic is done while rows come from
@@ -66,7 +66,7 @@ def _in_pairs(rows, b, order, iterates, drops, odd):
     last = order.size - 2
     i, k = order[0], order[0]
     steps = (0.0, 0.0, 0.0, 0.0)
-    for t in range(0, order.size - 1, 2):
+    for t in range(0, count - 1, 2):
         u, v, ahead = order[t], order[t + 1], min(t + _AHEAD, last)
         places = (i, k, u, v, order[ahead], order[ahead + 1])
         norm_u, norm_v, cross, ux, vx, uz, vz = move_and_measure(rows.values, places, x, z, steps)
@@ -81,16 +81,24 @@ def _in_pairs(rows, b, order, iterates, drops, odd):
         i, k, steps = u, v, (step_u, step_v, turn_u, turn_v)
     add_row_to_both(rows, i, steps[0], steps[2], x, z)
     add_row_to_both(rows, k, steps[1], steps[3], x, z)
-    if order.size % 2:
-        project_on_one(rows, b, order[-1], iterates, drops, odd)
+    if count % 2:
+        project_on_one(rows, b, order[count - 1], iterates, drops, odd)
 
 
 _SWEEP: dict[type, Any] = {DenseRows: _in_pairs, CSRRows: _singly}
 
 
 @row_primitive(_SWEEP)
-def _project_on_all(rows, b, order, iterates, drops, odd):  # iterates, drops, odd: INOUT
-    _SWEEP[type(rows)](rows, b, order, iterates, drops, odd)
+def _project_on_each(rows, b, order, count, iterates, drops, odd):  # iterates, drops, odd: INOUT
+    _SWEEP[type(rows)](rows, b, order, count, iterates, drops, odd)
+
+
+@kernel
+def sweep_first(rows, b, order, count, iterates, drops, odd):  # iterates, drops, odd: INOUT
+    """Do the same with the first `count` rows of `order`; those after them come next and are fetched already."""
+    drops[:] = 0.0
+    if count > 0:
+        _project_on_each(rows, b, order, count, iterates, drops, odd)
 
 
 @kernel
@@ -101,6 +109,4 @@ def sweep(rows, b, order, iterates, drops, odd):  # iterates, drops, odd: INOUT
     The drop is the sum of squared steps: what the squared error of each has lost. A zero row defines no
     hyperplane and is skipped.
     """
-    drops[:] = 0.0
-    if order.size > 0:
-        _project_on_all(rows, b, order, iterates, drops, odd)
+    sweep_first(rows, b, order, order.size, iterates, drops, odd)

@@ -7,20 +7,19 @@ from typing import ClassVar
 
 import numpy as np
 
-from rowsolve.kernels.blocks import BlockRoom, block_room, project_blocks
 from rowsolve.kernels.sampling import deal_blocks
-from rowsolve.methods.base import Method, Plan, positive_integer
+from rowsolve.methods.base import positive_integer
+from rowsolve.methods.oblivious import Oblivious, ObliviousPlan
 
 __all__ = ["Block"]
 
 
-class _Plan(Plan):
-    room: BlockRoom
+class _Plan(ObliviousPlan):
     cards: np.ndarray
 
 
 @dataclass(frozen=True)
-class Block(Method):
+class Block(Oblivious):
     """Project on `block_size` rows at once, drawn uniformly without replacement (Elfving 1980, Needell and Tropp 2014).
 
     The step is ``x += pinv(A_t) (b_t - A_t x)``. With noise in b it hovers around a *weighted*
@@ -47,19 +46,13 @@ class Block(Method):
             raise ValueError(
                 f"`block_size` must be at most the number of rows, {system.n_rows}, got {self.block_size}."
             )
-        work = system.entries_per_row * (1 + self.block_size / 2) + self.block_size**2 / 6
-        plan = _Plan(system, work, self.block_size)
-        plan.room = block_room(self.block_size, system.n_columns)
+        plan = _Plan(system, self.block_size)
         plan.cards = np.arange(system.n_rows)
         return plan
 
-    def advance(self, plan, iterates, n_rows, rng, drops):
-        """Project on `n_rows` rows, a block at a time."""
-        system = plan.system
+    def draw(self, plan, n_rows, rng):
+        """Draw `n_rows` rows, a block at a time."""
         n_blocks = max(1, n_rows // self.block_size)
         order = np.empty((n_blocks, self.block_size), np.int64)
         deal_blocks(plan.cards, rng, order)
-        order = order.ravel()
-        sizes = np.full(n_blocks, self.block_size)
-        project_blocks(system.rows, system.b, order, sizes, iterates, drops, plan.room, system.odd)
-        return order
+        return order.ravel(), np.full(n_blocks, self.block_size)

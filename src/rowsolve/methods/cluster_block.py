@@ -8,20 +8,19 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from rowsolve.clustering import METRICS, Metric, cluster_rows, partition_across, partition_within
-from rowsolve.kernels.blocks import BlockRoom, block_room, project_blocks
-from rowsolve.methods.base import Method, Plan, one_of, positive_integer
+from rowsolve.methods.base import one_of, positive_integer
+from rowsolve.methods.oblivious import NO_ROWS, ONE_BY_ONE, Oblivious, ObliviousPlan
 
 __all__ = ["ClusterBlock"]
 
 
-class _Plan(Plan):
-    room: BlockRoom
+class _Plan(ObliviousPlan):
     members: np.ndarray
     starts: np.ndarray
 
 
 @dataclass(frozen=True)
-class ClusterBlock(Method):
+class ClusterBlock(Oblivious):
     """Cluster the rows, make blocks of them once, draw blocks uniformly (Li, Mo and Ye 2016).
 
     Parameters
@@ -70,22 +69,17 @@ class ClusterBlock(Method):
         else:
             size = self.block_size or self.n_clusters
             members, starts = partition_within(clusters, size, rng)
-        plan = _Plan(system, system.entries_per_row * (1 + size / 2) + size**2 / 6, size)
-        plan.room = block_room(size, system.n_columns)
+        plan = _Plan(system, size)
         plan.members, plan.starts = members, starts
         return plan
 
-    def advance(self, plan, iterates, n_rows, rng, drops):
-        """Project on about `n_rows` rows, a block at a time."""
-        system = plan.system
+    def draw(self, plan, n_rows, rng):
+        """Draw about `n_rows` rows, a block at a time."""
         n_blocks = plan.starts.size - 1
         if n_blocks == 0:  # A is all zero
-            drops[:] = 0.0
-            return np.empty(0, np.int64)
+            return NO_ROWS, ONE_BY_ONE
         chosen = rng.integers(0, n_blocks, max(1, n_rows // plan.rows_per_step))
         starts = plan.starts[chosen]
         sizes = plan.starts[chosen + 1] - starts
         within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        order = plan.members[np.repeat(starts, sizes) + within]
-        project_blocks(system.rows, system.b, order, sizes, iterates, drops, plan.room, system.odd)
-        return order
+        return plan.members[np.repeat(starts, sizes) + within], sizes

@@ -7,18 +7,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from rowsolve.kernels.sweep import sweep
-from rowsolve.methods.base import Method, Plan
+from rowsolve.methods.oblivious import ONE_BY_ONE, Oblivious, ObliviousPlan
 
 __all__ = ["Cyclic"]
 
 
-class _Plan(Plan):
+class _Plan(ObliviousPlan):
     next_row = 0
 
 
 @dataclass(frozen=True)
-class Cyclic(Method):
+class Cyclic(Oblivious):
     """Project on rows 0, 1, 2, … and start again (Kaczmarz 1937).
 
     Reads memory in the order it likes best. Slow when neighbouring rows are alike; rows far behind are not
@@ -34,10 +33,8 @@ class Cyclic(Method):
         """Nothing to prepare."""
         return _Plan(system)
 
-    def advance(self, plan, iterates, n_rows, rng, drops):
-        """Project on the next `n_rows` rows."""
-        system = plan.system
-        order = (plan.next_row + np.arange(n_rows)) % system.n_rows
-        plan.next_row = int(order[-1] + 1) % system.n_rows
-        sweep(system.rows, system.b, order, iterates, drops, system.odd)
-        return order
+    def draw(self, plan, n_rows, rng):
+        """Take the next `n_rows` rows."""
+        order = (plan.next_row + np.arange(n_rows)) % plan.system.n_rows
+        plan.next_row = int(order[-1] + 1) % plan.system.n_rows
+        return order, ONE_BY_ONE

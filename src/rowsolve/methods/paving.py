@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from rowsolve.kernels.blocks import BlockRoom, block_room, project_blocks
+from rowsolve.kernels.blocks import block_room
 from rowsolve.kernels.rows import DenseRows, frozen
-from rowsolve.methods.base import Method, Plan, one_of, positive_integer
+from rowsolve.methods.base import one_of, positive_integer
+from rowsolve.methods.oblivious import NO_ROWS, ONE_BY_ONE, Oblivious, ObliviousPlan
 from rowsolve.pavings import KINDS, blocks_of, incoherence_transform
 
 __all__ = ["Paving"]
 
 
-class _Plan(Plan):
-    rows: Any
-    b: np.ndarray
-    room: BlockRoom
+class _Plan(ObliviousPlan):
     blocks: list[np.ndarray]
 
 
 @dataclass(frozen=True)
-class Paving(Method):
+class Paving(Oblivious):
     """Partition the rows once, then project on a block drawn uniformly (Needell and Tropp 2014).
 
     Parameters
@@ -52,25 +50,21 @@ class Paving(Method):
         """Partition the rows: at least one pass, and for ``"incoherent"`` another."""
         blocks = blocks_of(system, self.kind, self.n_blocks, rng)
         size = max((block.size for block in blocks), default=1)
-        plan = _Plan(system, system.entries_per_row * (1 + size / 2) + size**2 / 6, size)
-        plan.rows, plan.b, plan.blocks = system.rows, system.b, blocks
+        plan = _Plan(system, size)
+        plan.blocks = blocks
         if self.kind == "incoherent":
             plan.rows, plan.b = _transformed(system, rng)
             plan.blocks = np.array_split(rng.permutation(system.n_rows), max(1, len(blocks)))
-            size = max(block.size for block in plan.blocks)
-        plan.room = block_room(size, system.n_columns)
+            plan.room = block_room(max(block.size for block in plan.blocks), system.n_columns)
         return plan
 
-    def advance(self, plan, iterates, n_rows, rng, drops):
-        """Project on about `n_rows` rows, a block at a time."""
+    def draw(self, plan, n_rows, rng):
+        """Draw about `n_rows` rows, a block at a time."""
         if not plan.blocks:  # A is all zero
-            drops[:] = 0.0
-            return np.empty(0, np.int64)
+            return NO_ROWS, ONE_BY_ONE
         picked = rng.integers(0, len(plan.blocks), max(1, n_rows // plan.rows_per_step))
         chosen = [plan.blocks[t] for t in picked]
-        order, sizes = np.concatenate(chosen), np.array([block.size for block in chosen])
-        project_blocks(plan.rows, plan.b, order, sizes, iterates, drops, plan.room, plan.system.odd)
-        return order
+        return np.concatenate(chosen), np.array([block.size for block in chosen])
 
 
 def _transformed(system, rng) -> tuple[DenseRows, np.ndarray]:

@@ -9,20 +9,20 @@ import numpy as np
 
 from rowsolve.kernels.rows import norms_of
 from rowsolve.kernels.sampling import Deck, deal, deck_by_weight, draw_many
-from rowsolve.kernels.sweep import sweep
-from rowsolve.methods.base import Method, Plan, one_of
+from rowsolve.methods.base import one_of
+from rowsolve.methods.oblivious import ONE_BY_ONE, Oblivious, ObliviousPlan
 
 __all__ = ["Randomized"]
 
 
-class _Plan(Plan):
+class _Plan(ObliviousPlan):
     deck: Deck | None = None  # for draws by norm
     cards: np.ndarray | None = None  # for draws without replacement
     next_card = 0
 
 
 @dataclass(frozen=True)
-class Randomized(Method):
+class Randomized(Oblivious):
     """Draw row ``i`` with probability ``norm(A[i])**2 / norm(A, 'fro')**2`` (Strohmer and Vershynin 2009).
 
     Parameters
@@ -60,20 +60,19 @@ class Randomized(Method):
             plan.cards = np.arange(system.n_rows)
         return plan
 
-    def advance(self, plan, iterates, n_rows, rng, drops):
-        """Project on `n_rows` random rows."""
-        system = plan.system
+    def draw(self, plan, n_rows, rng):
+        """Draw `n_rows` rows."""
+        n = plan.system.n_rows
         if plan.deck is not None:
             order = np.empty(n_rows, np.int64)
             draw_many(plan.deck, 0, rng, order)
         elif plan.cards is not None:
-            order = np.empty(min(n_rows, system.n_rows - plan.next_card), np.int64)
+            order = np.empty(min(n_rows, n - plan.next_card), np.int64)
             deal(plan.cards, plan.next_card, order.size, rng, order)
-            plan.next_card = (plan.next_card + order.size) % system.n_rows
+            plan.next_card = (plan.next_card + order.size) % n
         else:
-            order = rng.integers(0, system.n_rows, n_rows)
-        sweep(system.rows, system.b, order, iterates, drops, system.odd)
-        return order
+            order = rng.integers(0, n, n_rows)
+        return order, ONE_BY_ONE
 
 
 def _deck_by_norm(system) -> Deck:
