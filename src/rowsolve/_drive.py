@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rowsolve._check import ROWS_TO_CHECK, Finding, full_check, rows_off, rows_that_reach, sampled_check
-from rowsolve._monitor import Monitor, Tolerance
+from rowsolve._monitor import Monitor, Tail, Tolerance
 from rowsolve._solution import Event, History, Status
 from rowsolve._system import WORK_OF_A_BURST, OutOfTime, System
 from rowsolve.kernels.sweep import sweep
@@ -22,6 +22,7 @@ __all__ = ["Run"]
 
 _SMALLEST_X = 1e-152  # its square must not be lost
 _NO_ROWS = np.empty(0, np.int64)
+_LEAST_WORK = 10_000  # numbers read in a burst: fewer take less time than judging it
 _GROWTH = 1 / 128  # of the run so far: a long run of small bursts would be all overhead
 _MOST_AVERAGED = 64  # bursts whose iterates are averaged when the equations contradict each other
 
@@ -52,6 +53,7 @@ class Run:
         self.started = time.perf_counter()
         self.rows_prepared = 0
         self.chains: Chains | None = None
+        self.tail: Tail | None = None
         self.prepared_at = self.started
         self.iterates = np.empty((2, self.system.n_columns))
         self.drops = np.zeros(2)
@@ -90,7 +92,7 @@ class Run:
     def _start_monitor(self, *, warm: bool = True) -> None:
         """Begin to judge from the current x, with a new probe."""
         probe = self.rng.standard_normal(self.system.n_columns)
-        self.iterates[1] = probe / np.linalg.norm(probe)
+        self.iterates[1] = probe / math.sqrt(probe @ probe)
         patience = self.system.n_rows if self.method.in_given_order else 0
         self.monitor = Monitor(self.tolerance, self.iterates[0], self.iterates[1], warm=warm, patience=patience)
 
@@ -127,9 +129,9 @@ class Run:
     def _burst(self, plan: Plan) -> Status | None:
         """Let the method take some rows; return the monitor's verdict."""
         order = self._advance(plan)
-        if not np.isfinite(self.drops[0]):
+        if not math.isfinite(self.drops[0]):
             raise ValueError("x is too large for float64: rescale `A` or `b` so that it is well below 1e150.")
-        status = self.monitor.observe(order.size, self.drops, self.x, self.iterates[1], self.rows_allowed)
+        status = self.monitor.observe(order.size, self.drops, self.x, self.iterates[1], self.rows_allowed, self.tail)
         if self.monitor.norm_x < _SMALLEST_X and self.x.any():
             raise ValueError("x is too small for float64: rescale `A` or `b` so that it is well above 1e-150.")
         error = self.monitor.relative_error
@@ -144,7 +146,12 @@ class Run:
         """
         if isinstance(plan, ObliviousPlan):
             plan.chains = None if self.monitor.suspicious else self.chains
-        order = self.method.advance(plan, self.iterates, self._rows_of_a_burst(plan), self.rng, self.drops)
+        n_rows, self.tail = self._rows_of_a_burst(plan), None
+        n_last = self._least // plan.rows_per_step * plan.rows_per_step
+        if n_rows <= 4 * n_last or self.suspects.size:
+            order = self.method.advance(plan, self.iterates, n_rows, self.rng, self.drops)
+        else:
+            order = self._advance_far(plan, n_rows - n_last, n_last)
         if self.suspects.size:
             drops = np.zeros_like(self.drops)
             sweep(self.system.rows, self.system.b, self.suspects, self.iterates, drops, self.system.odd)
@@ -153,12 +160,27 @@ class Run:
         self.system.count(order)
         return order
 
+    def _advance_far(self, plan: Plan, n_first: int, n_last: int) -> np.ndarray:
+        """Take a long burst in two: what the last rows do tells the error where x is now."""
+        first = self.method.advance(plan, self.iterates, n_first, self.rng, self.drops)
+        drops = self.drops.copy()
+        last = self.method.advance(plan, self.iterates, n_last, self.rng, self.drops)
+        self.tail = Tail(last.size, float(self.drops[0]), float(self.drops[1]))
+        self.drops += drops
+        return np.concatenate([first, last])
+
+    @property
+    def _least(self) -> int:
+        """The rows whose steps make a steady sum."""
+        return max(self.system.n_columns, 64)
+
     def _rows_of_a_burst(self, plan: Plan) -> int:
         """Return how many rows to take before looking up: as the work allows, no more than may be read.
 
         It depends on the clock only when there is a deadline, so that the same seed gives the same bits.
         """
-        rows: float = max(self.system.n_columns, 64) * (min(self.chains.n_chains, 4) if self.chains else 1)
+        rows: float = self._least * (min(self.chains.n_chains, 4) if self.chains else 1)
+        rows = max(rows, min(_LEAST_WORK / plan.work_per_row, 16 * self.system.n_columns))
         if not self.suspects.size:
             rows = max(rows, self.monitor.n_rows_seen * _GROWTH)
         rows = min(rows, WORK_OF_A_BURST / plan.work_per_row, self.rows_allowed / plan.price_of_row)

@@ -24,12 +24,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from rowsolve._solution import Status
 
-__all__ = ["Monitor", "Tolerance"]
+__all__ = ["Monitor", "Tail", "Tolerance"]
 
 # A random unit vector has less than 1/100 of its expected part in a given direction with probability 0.8%:
 # hence 100**2; and 10 for a solution up to 3 times as far away as x has moved.
@@ -62,6 +63,14 @@ class Tolerance:
         return self.rtol * max(norm_x, self.eps * norm_x0) + self.atol
 
 
+class Tail(NamedTuple):
+    """The last rows of a burst in which x moved so far that its start says nothing about its end."""
+
+    n_rows: int
+    drop: float
+    probe_drop: float
+
+
 class Monitor:
     """Takes one burst after another with `observe`, which returns a `Status` when it is time to stop."""
 
@@ -72,7 +81,7 @@ class Monitor:
         self.patience = patience  # rows that must have been seen before a prediction may end the run
         self.tolerance = tolerance
         self.x0 = x0.copy()
-        self.norm_x0 = float(np.linalg.norm(x0))
+        self.norm_x0 = math.sqrt(x0 @ x0)
         self.norm_x = self.norm_x0
         self.probe_start_sq = self.probe_sq = float(probe @ probe)
         self.n_columns = x0.size
@@ -98,13 +107,15 @@ class Monitor:
             return self.error / self.norm_x
         return math.inf if self.error > 0.0 else self.error
 
-    def observe(self, n_rows: int, drops: np.ndarray, x: np.ndarray, probe: np.ndarray, budget: float) -> Status | None:
+    def observe(
+        self, n_rows: int, drops: np.ndarray, x: np.ndarray, probe: np.ndarray, budget: float, tail: Tail | None = None
+    ) -> Status | None:
         """Take in a burst of `n_rows`; return a status to stop with, or None to go on.
 
-        `budget` is the number of rows that may still be read.
+        `budget` is the number of rows that may still be read; `tail` is told of the end of a long burst.
         """
         self._take(n_rows, drops, x, probe)
-        drop, probe_drop, n_seen, spent = self._newest()
+        drop, probe_drop, n_seen, spent = self._newest(tail)
         self.spent = spent
         exact = drop <= n_seen * (_ROUNDING * self.tolerance.eps * self.norm_x) ** 2
         by_probe = 0.0 if spent else math.sqrt(drop / probe_drop * self.probe_sq)
@@ -140,19 +151,24 @@ class Monitor:
         self.norm_x = math.sqrt(x @ x)
         self.probe_sq = float(probe @ probe)
 
-    def _newest(self) -> tuple[float, float, int, bool]:
+    def _is_still(self, probe_drop: float, n_rows: int) -> bool:
+        return probe_drop <= n_rows * (_ROUNDING * _EPS) ** 2 * self.probe_sq
+
+    def _newest(self, tail: Tail | None) -> tuple[float, float, int, bool]:
         """Return the drops of x and of z over the last rows, how many these are, and whether z is spent.
 
         Some p rows make a steady sum. If z has not moved in them, look back further: very sparse rows touch a
         column only now and then. If it has not moved for long, z is spent: what is left of it lies where no row
         reaches, in the null space of A.
         """
+        if tail is not None and not self._is_still(tail.probe_drop, tail.n_rows):
+            return tail.drop, tail.probe_drop, tail.n_rows, False
         drop, probe_drop, n_seen, wanted = 0.0, 0.0, 0, max(self.n_columns, 64)
         for n_rows, one, probe_one in zip(
             reversed(self.rows), reversed(self.drops), reversed(self.probe_drops), strict=True
         ):
             drop, probe_drop, n_seen = drop + one, probe_drop + probe_one, n_seen + n_rows
-            still = probe_drop <= n_seen * (_ROUNDING * _EPS) ** 2 * self.probe_sq
+            still = self._is_still(probe_drop, n_seen)
             if n_seen >= wanted * (_STILLNESS if still else 1):
                 break
         return drop, probe_drop, n_seen, still

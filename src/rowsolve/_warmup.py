@@ -24,18 +24,14 @@ _warm: set[Any] = set()
 
 def warm_up(method: Method, source: Source, threads: int) -> float:
     """Run `method` once on a few rows of the same kind as those of `source`; return the seconds it took."""
-    rows = _a_few_rows(source.rows)
-    small = {key: 4 for key, value in method.parameters().items() if type(value) is int and value > 4}
-    method = replace(method, **small)  # type: ignore[type-var]
-    kind = (
-        method,
-        threads > 1,
-        type(rows),
-        *((part.dtype, part.flags.c_contiguous, part.flags.f_contiguous) for part in rows),
-    )
+    layout = ((part.dtype, part.flags.c_contiguous, part.flags.f_contiguous) for part in source.rows)
+    kind = (method, threads > 1, type(source.rows), *layout)
     if kind in _warm:
         return 0.0
     started = time.perf_counter()
+    rows = _a_few_rows(source.rows)
+    small = {key: 4 for key, value in method.parameters().items() if type(value) is int and value > 4}
+    method = replace(method, **small)  # type: ignore[type-var]
     system = System(Source(rows, (8, 3), 3.0, 0.0), frozen(np.ones(8)))
     rng, iterates, drops = np.random.default_rng(0), np.ones((2, 3)), np.zeros(2)
     plan = method.prepare(system, rng)

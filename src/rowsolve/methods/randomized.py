@@ -10,15 +10,18 @@ import numpy as np
 from rowsolve.kernels.rows import norms_of
 from rowsolve.kernels.sampling import Deck, deal, deck_by_weight, draw_many
 from rowsolve.methods.base import one_of
-from rowsolve.methods.oblivious import ONE_BY_ONE, Oblivious, ObliviousPlan
+from rowsolve.methods.oblivious import NO_ROWS, ONE_BY_ONE, Oblivious, ObliviousPlan
 
 __all__ = ["Randomized"]
+
+AT_LEAST = 1024  # rows drawn at a time: for fewer the call takes longer than the draws
 
 
 class _Plan(ObliviousPlan):
     deck: Deck | None = None  # for draws by norm
     cards: np.ndarray | None = None  # for draws without replacement
     next_card = 0
+    drawn = NO_ROWS  # uniform draws to come
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,9 @@ class Randomized(Oblivious):
             deal(plan.cards, plan.next_card, order.size, rng, order)
             plan.next_card = (plan.next_card + order.size) % n
         else:
-            order = rng.integers(0, n, n_rows)
+            if plan.drawn.size < n_rows:
+                plan.drawn = rng.integers(0, n, max(n_rows, AT_LEAST))
+            order, plan.drawn = plan.drawn[:n_rows], plan.drawn[n_rows:]
         return order, ONE_BY_ONE
 
 
