@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rowsolve._check import ROWS_TO_CHECK, Finding, full_check, rows_off, rows_that_reach, sampled_check
-from rowsolve._monitor import Monitor, Tail, Tolerance
+from rowsolve._monitor import Monitor, Tolerance
 from rowsolve._solution import Event, History, Status
 from rowsolve._system import WORK_OF_A_BURST, OutOfTime, System
 from rowsolve.kernels.sweep import sweep
@@ -22,9 +22,9 @@ __all__ = ["Run"]
 
 _SMALLEST_X = 1e-152  # its square must not be lost
 _NO_ROWS = np.empty(0, np.int64)
-_LEAST_WORK = 10_000  # numbers read in a burst: fewer take less time than judging it
+_WORK_OF_A_LOOK = 10_000  # numbers: reading so many takes as long as judging a burst
 _GROWTH = 1 / 128  # of the run so far: a long run of small bursts would be all overhead
-_MOST_AVERAGED = 64  # bursts whose iterates are averaged when the equations contradict each other
+_FEWEST_AVERAGED, _MOST_AVERAGED = 8, 64  # bursts whose iterates are averaged when the equations contradict each other
 
 
 class _StoppedByCallback(Exception):
@@ -53,7 +53,6 @@ class Run:
         self.started = time.perf_counter()
         self.rows_prepared = 0
         self.chains: Chains | None = None
-        self.tail: Tail | None = None
         self.prepared_at = self.started
         self.iterates = np.empty((2, self.system.n_columns))
         self.drops = np.zeros(2)
@@ -131,7 +130,7 @@ class Run:
         order = self._advance(plan)
         if not math.isfinite(self.drops[0]):
             raise ValueError("x is too large for float64: rescale `A` or `b` so that it is well below 1e150.")
-        status = self.monitor.observe(order.size, self.drops, self.x, self.iterates[1], self.rows_allowed, self.tail)
+        status = self.monitor.observe(order.size, self.drops, self.x, self.iterates[1], self.rows_allowed)
         if self.monitor.norm_x < _SMALLEST_X and self.x.any():
             raise ValueError("x is too small for float64: rescale `A` or `b` so that it is well above 1e-150.")
         error = self.monitor.relative_error
@@ -146,12 +145,7 @@ class Run:
         """
         if isinstance(plan, ObliviousPlan):
             plan.chains = None if self.monitor.suspicious else self.chains
-        n_rows, self.tail = self._rows_of_a_burst(plan), None
-        n_last = self._least // plan.rows_per_step * plan.rows_per_step
-        if n_rows <= 4 * n_last or self.suspects.size:
-            order = self.method.advance(plan, self.iterates, n_rows, self.rng, self.drops)
-        else:
-            order = self._advance_far(plan, n_rows - n_last, n_last)
+        order = self.method.advance(plan, self.iterates, self._rows_of_a_burst(plan), self.rng, self.drops)
         if self.suspects.size:
             drops = np.zeros_like(self.drops)
             sweep(self.system.rows, self.system.b, self.suspects, self.iterates, drops, self.system.odd)
@@ -160,27 +154,16 @@ class Run:
         self.system.count(order)
         return order
 
-    def _advance_far(self, plan: Plan, n_first: int, n_last: int) -> np.ndarray:
-        """Take a long burst in two: what the last rows do tells the error where x is now."""
-        first = self.method.advance(plan, self.iterates, n_first, self.rng, self.drops)
-        drops = self.drops.copy()
-        last = self.method.advance(plan, self.iterates, n_last, self.rng, self.drops)
-        self.tail = Tail(last.size, float(self.drops[0]), float(self.drops[1]))
-        self.drops += drops
-        return np.concatenate([first, last])
-
-    @property
-    def _least(self) -> int:
-        """The rows whose steps make a steady sum."""
-        return max(self.system.n_columns, 64)
-
     def _rows_of_a_burst(self, plan: Plan) -> int:
         """Return how many rows to take before looking up: as the work allows, no more than may be read.
 
         It depends on the clock only when there is a deadline, so that the same seed gives the same bits.
         """
-        rows: float = self._least * (min(self.chains.n_chains, 4) if self.chains else 1)
-        rows = max(rows, min(_LEAST_WORK / plan.work_per_row, 16 * self.system.n_columns))
+        rows: float = max(self.system.n_columns, 64) * (min(self.chains.n_chains, 4) if self.chains else 1)
+        if not self.monitor.rows:
+            # Even well-conditioned rows need twice as many. In small systems it is looking up that takes time.
+            few = self.system.n_columns * -math.log(self.tolerance.rtol or 1.0)
+            rows = max(rows, min(few, _WORK_OF_A_LOOK / plan.work_per_row, self.rows_allowed / 4))
         if not self.suspects.size:
             rows = max(rows, self.monitor.n_rows_seen * _GROWTH)
         rows = min(rows, WORK_OF_A_BURST / plan.work_per_row, self.rows_allowed / plan.price_of_row)
@@ -219,7 +202,8 @@ class Run:
         Neighbouring iterates are alike as far as a burst lets x remember, so the mean of many is worth fewer
         independent ones. Half the distance between the means of the two halves measures its error as well.
         """
-        halves, half = np.zeros((2, self.x.size)), min(len(self.monitor.rows), _MOST_AVERAGED) // 2
+        n_bursts = self.monitor.n_rows_seen // self.monitor.rows[-1]
+        halves, half = np.zeros((2, self.x.size)), min(max(n_bursts, _FEWEST_AVERAGED), _MOST_AVERAGED) // 2
         for t in range(2 * half):
             if time.perf_counter() >= self.deadline or self.rows_allowed < 1:
                 return

@@ -24,13 +24,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from rowsolve._solution import Status
 
-__all__ = ["Monitor", "Tail", "Tolerance"]
+__all__ = ["Monitor", "Tolerance"]
 
 # A random unit vector has less than 1/100 of its expected part in a given direction with probability 0.8%:
 # hence 100**2; and 10 for a solution up to 3 times as far away as x has moved.
@@ -63,14 +62,6 @@ class Tolerance:
         return self.rtol * max(norm_x, self.eps * norm_x0) + self.atol
 
 
-class Tail(NamedTuple):
-    """The last rows of a burst in which x moved so far that its start says nothing about its end."""
-
-    n_rows: int
-    drop: float
-    probe_drop: float
-
-
 class Monitor:
     """Takes one burst after another with `observe`, which returns a `Status` when it is time to stop."""
 
@@ -91,7 +82,6 @@ class Monitor:
         self.probe_drops: list[float] = []
         self.spent = False  # whether the rows do not move z any more
         self.error = math.nan  # estimated norm(x - x*)
-        self.rows_left = math.nan  # predicted
         self.noise = math.nan  # typical distance of x from a hyperplane, when equations contradict
         self.suspicious = False  # whether they may do so
 
@@ -107,23 +97,19 @@ class Monitor:
             return self.error / self.norm_x
         return math.inf if self.error > 0.0 else self.error
 
-    def observe(
-        self, n_rows: int, drops: np.ndarray, x: np.ndarray, probe: np.ndarray, budget: float, tail: Tail | None = None
-    ) -> Status | None:
+    def observe(self, n_rows: int, drops: np.ndarray, x: np.ndarray, probe: np.ndarray, budget: float) -> Status | None:
         """Take in a burst of `n_rows`; return a status to stop with, or None to go on.
 
-        `budget` is the number of rows that may still be read; `tail` is told of the end of a long burst.
+        `budget` is the number of rows that may still be read.
         """
         self._take(n_rows, drops, x, probe)
-        drop, probe_drop, n_seen, spent = self._newest(tail)
+        drop, probe_drop, n_seen, spent = self._newest()
         self.spent = spent
         exact = drop <= n_seen * (_ROUNDING * self.tolerance.eps * self.norm_x) ** 2
         by_probe = 0.0 if spent else math.sqrt(drop / probe_drop * self.probe_sq)
         self.error = max(by_probe, self._floor())
         if self.error <= self.allowed and not exact:
             self.error = max(self.error, self._extrapolate(), self._worst(x) if self.warm and not spent else 0.0)
-        rate, spread = self._rate()
-        self.rows_left = self._rows_to_go(rate)
         if self.error <= self.allowed:
             return Status.CONVERGED
         excess = self._excess(drop, probe_drop, x)
@@ -131,11 +117,8 @@ class Monitor:
         if exact:
             return Status.PRECISION if contradictory or spent or drop == 0.0 else None
         status = self._noisy(math.sqrt(drop / n_seen), spent) if contradictory else None
-        if status is None and self._is_slow(rate + spread):
-            fewest = self._rows_to_go(max(rate, 0.0) + spread)  # the pace only ever slows down
-            if fewest > budget:
-                self.rows_left = fewest
-                return Status.SLOW
+        if status is None and self._is_slow() and self.fewest_rows_left > budget:
+            return Status.SLOW
         return status
 
     def settle(self, x: np.ndarray, error: float) -> None:
@@ -145,24 +128,23 @@ class Monitor:
 
     def _take(self, n_rows: int, drops: np.ndarray, x: np.ndarray, probe: np.ndarray) -> None:
         self.n_rows_seen += n_rows
+        drop, probe_drop = drops.tolist()
         self.rows.append(n_rows)
-        self.drops.append(float(drops[0]))
-        self.probe_drops.append(float(drops[1]))
+        self.drops.append(drop)
+        self.probe_drops.append(probe_drop)
         self.norm_x = math.sqrt(x @ x)
         self.probe_sq = float(probe @ probe)
 
     def _is_still(self, probe_drop: float, n_rows: int) -> bool:
         return probe_drop <= n_rows * (_ROUNDING * _EPS) ** 2 * self.probe_sq
 
-    def _newest(self, tail: Tail | None) -> tuple[float, float, int, bool]:
+    def _newest(self) -> tuple[float, float, int, bool]:
         """Return the drops of x and of z over the last rows, how many these are, and whether z is spent.
 
         Some p rows make a steady sum. If z has not moved in them, look back further: very sparse rows touch a
         column only now and then. If it has not moved for long, z is spent: what is left of it lies where no row
         reaches, in the null space of A.
         """
-        if tail is not None and not self._is_still(tail.probe_drop, tail.n_rows):
-            return tail.drop, tail.probe_drop, tail.n_rows, False
         drop, probe_drop, n_seen, wanted = 0.0, 0.0, 0, max(self.n_columns, 64)
         for n_rows, one, probe_one in zip(
             reversed(self.rows), reversed(self.drops), reversed(self.probe_drops), strict=True
@@ -187,11 +169,22 @@ class Monitor:
         share = math.sqrt(_UNLUCKY * self.n_columns * self.probe_sq / self.probe_start_sq)
         return share / (1.0 - share) * float(np.linalg.norm(x - self.x0)) if share < 1.0 else math.inf
 
-    def _is_slow(self, rate: float) -> bool:
+    @property
+    def rows_left(self) -> float:
+        """The rows still needed at the present pace; NaN if it is not known yet."""
+        return self._rows_to_go(self._rate()[0])
+
+    @property
+    def fewest_rows_left(self) -> float:
+        """The rows still needed if the pace is as fast as its spread allows; it only ever slows down."""
+        rate, spread = self._rate()
+        return self._rows_to_go(max(rate, 0.0) + spread)
+
+    def _is_slow(self) -> bool:
         """Tell whether the pace is known, and far below that of well-conditioned rows."""
         if self.n_rows_seen < max(self.patience, _PATIENCE * max(self.n_columns, 64)):
             return False
-        return rate < _SLOW / self.n_columns
+        return sum(self._rate()) < _SLOW / self.n_columns
 
     def _extrapolate(self) -> float:
         """Return the error by two neighbouring windows, as short as they can be; infinity if none falls.
@@ -212,9 +205,8 @@ class Monitor:
         """Return how much more x still moves than z, each measured by its start; about 1 if the equations agree."""
         if drop == 0.0:
             return 0.0
-        moved = x - self.x0
-        moved_sq = float(moved @ moved)
-        calm = probe_drop / self.probe_start_sq * moved_sq
+        moved = x - self.x0 if self.norm_x0 > 0.0 else x
+        calm = probe_drop / self.probe_start_sq * float(moved @ moved)
         return drop / calm if calm > 0.0 else math.inf
 
     def _contradictory(self, excess: float) -> bool:

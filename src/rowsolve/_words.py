@@ -29,7 +29,7 @@ def _main(run: Run, status: Status) -> str:
         return _inconsistent(run)
     if status is Status.SLOW:
         return (
-            f"{status.value} At least {_number(run.monitor.rows_left / run.system.n_rows)} more passes would be "
+            f"{status.value} At least {_number(run.monitor.fewest_rows_left / run.system.n_rows)} more passes would be "
             f"needed; now: {about}. {_SUSPICION if run.monitor.suspicious else ''}"
             "Way out: a looser rtol, more max_passes, or scipy.sparse.linalg.lsmr."
         )
