@@ -16,7 +16,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-__all__ = ["move_and_measure_vectors", "whole_vectors"]
+__all__ = ["measure_vectors", "move_and_measure_vectors", "whole_vectors"]
 
 _LINE = 64  # bytes
 _WIDTH = 4  # float64 in a vector: as many as the registers of most processors hold
@@ -42,6 +42,11 @@ def move_and_measure_vectors(values: Any, places: Any, x: Any, z: Any, steps: An
     return (0.0,) * 7
 
 
+def measure_vectors(values: Any, places: Any, x: Any, z: Any, n: int) -> tuple[float, ...]:
+    """Measure two rows without moving x and z; `places` holds these two and two to fetch for later."""
+    return (0.0,) * 7
+
+
 @overload(whole_vectors)
 def _whole_vectors(values, n):
     contiguous = values.layout == "C"
@@ -52,6 +57,14 @@ def _whole_vectors(values, n):
 def _move_and_measure_vectors(values, places, x, z, steps, n):
     def form(values, places, x, z, steps, n):
         return _vectors(values, places, x, z, steps, n)  # type: ignore[call-arg]
+
+    return form
+
+
+@overload(measure_vectors)
+def _measure_vectors(values, places, x, z, n):
+    def form(values, places, x, z, n):
+        return _vectors(values, places, x, z, (), n)  # type: ignore[call-arg]
 
     return form
 
@@ -88,7 +101,10 @@ class _Rows:
 
 
 def _generate(context, builder, signature, arguments):
-    """Emit two loops with seven running sums: over whole cache lines, then over what is left of the vectors."""
+    """Emit two loops with seven running sums: over whole cache lines, then over what is left of the vectors.
+
+    Without steps there is nothing to add, and the first two rows are those to measure.
+    """
     rows = _Rows(context, builder, signature.args[0], arguments[0], arguments[1])
     x, z = (context.make_array(signature.args[k])(context, builder, arguments[k]).data for k in (2, 3))
     steps = [_spread(builder, step) for step in cgutils.unpack_tuple(builder, arguments[4])]
@@ -96,8 +112,8 @@ def _generate(context, builder, signature, arguments):
     in_lines = builder.sub(n, builder.srem(n, _INDEX(rows.per_line)))
 
     def line(j, sums):
-        rows.fetch(4, j)
-        rows.fetch(5, j)
+        rows.fetch(-2, j)
+        rows.fetch(-1, j)
         for offset in range(0, rows.per_line, _WIDTH):
             sums = vector(builder.add(j, _INDEX(offset)), sums)
         return sums
@@ -136,15 +152,15 @@ def _one_vector(builder, rows, j, x, z, steps, sums):
     def add_product(total, a, b):
         return builder.fadd(total, builder.fmul(a, b, flags=_FLAGS), flags=_FLAGS)
 
-    first, second = rows.load(0, j), rows.load(1, j)
-    moved = []
-    for iterate, (step, other) in ((x, steps[:2]), (z, steps[2:])):
-        place = builder.bitcast(builder.gep(iterate, [j]), _VECTOR.as_pointer())
-        value = add_product(add_product(builder.load(place, align=8), step, first), other, second)
-        builder.store(value, place, align=8)
-        moved.append(value)
-    u, v = rows.load(2, j), rows.load(3, j)
-    factors = ((u, u), (v, v), (u, v), (u, moved[0]), (v, moved[0]), (u, moved[1]), (v, moved[1]))
+    places = [builder.bitcast(builder.gep(iterate, [j]), _VECTOR.as_pointer()) for iterate in (x, z)]
+    here = [builder.load(place, align=8) for place in places]
+    if steps:
+        first, second = rows.load(0, j), rows.load(1, j)
+        for c, place in enumerate(places):
+            here[c] = add_product(add_product(here[c], steps[2 * c], first), steps[2 * c + 1], second)
+            builder.store(here[c], place, align=8)
+    u, v = rows.load(-4, j), rows.load(-3, j)
+    factors = ((u, u), (v, v), (u, v), (u, here[0]), (v, here[0]), (u, here[1]), (v, here[1]))
     return [add_product(total, a, b) for total, (a, b) in zip(sums, factors, strict=True)]
 
 

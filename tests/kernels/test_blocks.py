@@ -52,7 +52,7 @@ def test_blocks__with_as_many_independent_rows_as_columns_solve_at_once():
     rng = np.random.default_rng(2)
     A, x_true = rng.standard_normal((20, 6)), rng.standard_normal(6)
     for size in (6, 10, 20):  # the last two are more rows than columns: a singular Gram matrix
-        iterates = np.zeros((1, 6))
+        iterates = np.zeros((2, 6))
         run(A, A @ x_true, np.arange(size), [size], iterates)
         np.testing.assert_allclose(iterates[0], x_true, rtol=1e-6)
 
@@ -62,7 +62,7 @@ def test_blocks__scale_does_not_matter(scale):
     rng = np.random.default_rng(3)
     A, x_true = rng.standard_normal((8, 8)), rng.standard_normal(8)
     weights = np.where(np.arange(8) % 2, 1.0, scale)
-    iterates = np.zeros((1, 8))
+    iterates = np.zeros((2, 8))
     run(A * weights[:, None], A @ x_true * weights, np.arange(8), [8], iterates)
     np.testing.assert_allclose(iterates[0], x_true, rtol=1e-6)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from rowsolve._jit import kernel
-from rowsolve.kernels.rows import add_row, row_dot, usable_norm_sq
+from rowsolve._jit import kernel, row_primitive
+from rowsolve.kernels.rows import CSRRows, DenseRows, add_row, add_row_to_both, is_usable, measure_row, row_dot
+from rowsolve.kernels.sweep import measure_two
 
 # A row whose squared sine to the span of the rows before it is below this says nothing that float64 can use: it is
 # left out of its block. (A ridge instead would turn contradicting parallel rows into enormous steps.)
@@ -15,34 +16,32 @@ DEPENDENT = 1e-8
 
 
 class BlockRoom(NamedTuple):
-    """Working arrays for blocks of at most ``scale.size`` rows."""
+    """Working arrays for blocks of at most ``scale.size`` rows; the first axis of gaps and steps is x, the probe."""
 
-    picked: np.ndarray  # the rows of the block that define a hyperplane
-    scale: np.ndarray  # 1 / norm(a_i)
+    scale: np.ndarray  # 1 / norm(a_i), or 0 for a row that defines no hyperplane
     gram: np.ndarray  # of the normalised rows
     factor: np.ndarray
     gaps: np.ndarray
     steps: np.ndarray
-    spread: np.ndarray  # one row, written out in full
+    spread: np.ndarray  # one sparse row, written out in full
 
 
 def block_room(block_size: int, n_columns: int) -> BlockRoom:
     """Return working arrays for blocks of up to `block_size` rows."""
     square = (block_size, block_size)
     return BlockRoom(
-        picked=np.empty(block_size, np.int64),
         scale=np.empty(block_size),
         gram=np.empty(square),
         factor=np.empty(square),
-        gaps=np.empty(block_size),
-        steps=np.empty(block_size),
+        gaps=np.empty((2, block_size)),
+        steps=np.empty((2, block_size)),
         spread=np.zeros(n_columns),
     )
 
 
 @kernel
 def project_blocks(rows, b, order, sizes, iterates, drops, room, odd):  # iterates, drops, room, odd: INOUT
-    """Project each iterate onto one block of rows after another; fill `drops`.
+    """Project x and the probe onto one block of rows after another; fill `drops`.
 
     Blocks are consecutive pieces of `order` with the given `sizes`. The step is ``pinv(A_t) (b_t - A_t x)``,
     through the Gram matrix of the normalised rows, so that scaling an equation changes nothing.
@@ -50,88 +49,156 @@ def project_blocks(rows, b, order, sizes, iterates, drops, room, odd):  # iterat
     drops[:] = 0.0
     start = 0
     for size in sizes:
-        count = _pick_usable(rows, b, order[start : start + size], room, odd)
+        _measure_block(rows, b, order[start:], size, iterates[0], iterates[1], room, odd)
+        factor_gram(size, room)
+        for c in range(2):
+            drops[c] += solve_for_steps(size, room, c)
+            for s in range(size):
+                room.steps[c, s] *= room.scale[s]
+        _add_block(rows, order[start : start + size], room.steps, iterates[0], iterates[1])
         start += size
-        if count == 0:
-            continue
-        _fill_gram(rows, count, room)
-        factor_gram(count, room)
-        for c in range(iterates.shape[0]):
-            for s in range(count):
-                gap = -row_dot(rows, room.picked[s], iterates[c])
-                if c == 0:
-                    gap += b[room.picked[s]]
-                room.gaps[s] = gap * room.scale[s]
-            solve_for_steps(count, room)
-            drops[c] += gain_of_steps(count, room)
-            for s in range(count):
-                add_row(rows, room.picked[s], room.steps[s] * room.scale[s], iterates[c])
 
 
 @kernel
-def _pick_usable(rows, b, block, room, odd):
-    count = 0
-    for i in block:
-        norm_sq = usable_norm_sq(rows, b, i, odd)
-        if norm_sq > 0.0:
-            room.picked[count] = i
-            room.scale[count] = 1.0 / np.sqrt(norm_sq)
-            count += 1
-    return count
+def _note_row(room, s, b, i, norm_sq, dot_x, dot_z, odd):
+    scale = 1.0 / np.sqrt(norm_sq) if is_usable(norm_sq, b, i, odd) else 0.0
+    room.scale[s] = scale
+    room.gram[s, s] = 1.0
+    room.gaps[0, s] = (b[i] - dot_x) * scale
+    room.gaps[1, s] = -dot_z * scale
 
 
 @kernel
-def _fill_gram(rows, count, room):
-    """One row written out in full makes a product of two rows a `row_dot`, whatever the kind of rows."""
-    for s in range(count):
-        room.gram[s, s] = 1.0
-        if s + 1 < count:
-            add_row(rows, room.picked[s], 1.0, room.spread)
-            for t in range(s + 1, count):
-                product = row_dot(rows, room.picked[t], room.spread) * room.scale[s] * room.scale[t]
-                room.gram[s, t] = product
-                room.gram[t, s] = product
-            add_row(rows, room.picked[s], -1.0, room.spread)  # back to zero, exactly
+def _note_product(room, s, t, product):
+    room.gram[s, t] = product * room.scale[s] * room.scale[t]
+    room.gram[t, s] = room.gram[s, t]
+
+
+@kernel
+def _four_products(values, i, k, u, v):
+    """Return the products of rows i and k with rows u and v."""
+    first, second, third, fourth = values[i], values[k], values[u], values[v]
+    iu, iv, ku, kv = 0.0, 0.0, 0.0, 0.0
+    for j in range(first.size):
+        a, c = np.float64(third[j]), np.float64(fourth[j])
+        iu += first[j] * a
+        iv += first[j] * c
+        ku += second[j] * a
+        kv += second[j] * c
+    return iu, iv, ku, kv
+
+
+def _measure_dense(rows, b, order, size, x, z, room, odd):
+    """Read the rows two by two, asking for those of the next block; then take the products of two with two others."""
+    values, even = rows.values, size // 2 * 2
+    for s in range(0, even, 2):
+        i, k, ahead = order[s], order[s + 1], min(s + size, order.size - 2)
+        places = (i, k, order[ahead], order[ahead + 1])
+        norm_i, norm_k, cross, ix, kx, iz, kz = measure_two(values, places, x, z)
+        _note_row(room, s, b, i, norm_i, ix, iz, odd)
+        _note_row(room, s + 1, b, k, norm_k, kx, kz, odd)
+        _note_product(room, s, s + 1, cross)
+    for s in range(0, even, 2):
+        for t in range(s + 2, even, 2):
+            su, sv, tu, tv = _four_products(values, order[s], order[s + 1], order[t], order[t + 1])
+            _note_product(room, s, t, su)
+            _note_product(room, s, t + 1, sv)
+            _note_product(room, s + 1, t, tu)
+            _note_product(room, s + 1, t + 1, tv)
+    if size > even:
+        last = order[even]
+        norm_sq, dot_x, dot_z = measure_row(rows, last, x, z)
+        _note_row(room, even, b, last, norm_sq, dot_x, dot_z, odd)
+        for s in range(0, even, 2):
+            first, _, second, _ = _four_products(values, order[s], order[s + 1], last, last)
+            _note_product(room, s, even, first)
+            _note_product(room, s + 1, even, second)
+
+
+def _measure_csr(rows, b, order, size, x, z, room, odd):
+    """One row written out in full makes a product of two rows a `row_dot`."""
+    for s in range(size):
+        norm_sq, dot_x, dot_z = measure_row(rows, order[s], x, z)
+        _note_row(room, s, b, order[s], norm_sq, dot_x, dot_z, odd)
+        if s > 0:
+            add_row(rows, order[s], 1.0, room.spread)
+            for t in range(s):
+                _note_product(room, s, t, row_dot(rows, order[t], room.spread))
+            add_row(rows, order[s], -1.0, room.spread)  # back to zero, exactly
+
+
+_MEASURE: dict[type, Any] = {DenseRows: _measure_dense, CSRRows: _measure_csr}
+
+
+@row_primitive(_MEASURE)
+def _measure_block(rows, b, order, size, x, z, room, odd):
+    """Fill scale, gram and gaps for the first `size` rows of `order`; those after them come next."""
+    _MEASURE[type(rows)](rows, b, order, size, x, z, room, odd)
+
+
+def _add_dense(rows, block, steps, x, z):
+    """Add four rows at a time, so that x and z are stored a quarter as often."""
+    for s in range(0, block.size - 3, 4):
+        first, second = rows.values[block[s]], rows.values[block[s + 1]]
+        third, fourth = rows.values[block[s + 2]], rows.values[block[s + 3]]
+        x0, x1, x2, x3 = steps[0, s], steps[0, s + 1], steps[0, s + 2], steps[0, s + 3]
+        z0, z1, z2, z3 = steps[1, s], steps[1, s + 1], steps[1, s + 2], steps[1, s + 3]
+        for j in range(x.size):
+            a, b = np.float64(first[j]), np.float64(second[j])
+            c, d = np.float64(third[j]), np.float64(fourth[j])
+            x[j] += x0 * a + x1 * b + x2 * c + x3 * d
+            z[j] += z0 * a + z1 * b + z2 * c + z3 * d
+    for s in range(block.size // 4 * 4, block.size):
+        add_row_to_both(rows, block[s], steps[0, s], steps[1, s], x, z)
+
+
+def _add_csr(rows, block, steps, x, z):
+    for s in range(block.size):
+        add_row_to_both(rows, block[s], steps[0, s], steps[1, s], x, z)
+
+
+_ADD: dict[type, Any] = {DenseRows: _add_dense, CSRRows: _add_csr}
+
+
+@row_primitive(_ADD)
+def _add_block(rows, block, steps, x, z):  # x, z: INOUT
+    """Add the rows of a block, each with its step, to x and to z."""
+    _ADD[type(rows)](rows, block, steps, x, z)
 
 
 @kernel
 def factor_gram(count, room):
-    """Factor the Gram matrix by Cholesky; an infinite pivot leaves a dependent row out."""
+    """Factor the Gram matrix by Cholesky, with inverse pivots on the diagonal; zero leaves a dependent row out."""
     for s in range(count):
+        row = room.factor[s]
         for t in range(s + 1):
-            total = room.gram[s, t]
+            other, total = room.factor[t], room.gram[s, t]
             for k in range(t):
-                total -= room.factor[s, k] * room.factor[t, k]
+                total -= row[k] * other[k]
             if s > t:
-                room.factor[s, t] = total / room.factor[t, t]
-            elif total > DEPENDENT:
-                room.factor[s, s] = np.sqrt(total)
+                row[t] = total * other[t]
             else:
-                room.factor[s, s] = np.inf
+                row[s] = 1.0 / np.sqrt(total) if total > DEPENDENT else 0.0
 
 
 @kernel
-def solve_for_steps(count, room):
-    """Fill ``room.steps`` from ``room.gaps``."""
+def solve_for_steps(count, room, c):
+    """Fill the steps from the gaps of iterate `c`; return ``2 <step, e> - norm(step)**2``: what its error loses."""
+    gaps, steps = room.gaps[c], room.steps[c]
     for s in range(count):
-        total = room.gaps[s]
+        row, total = room.factor[s], gaps[s]
         for k in range(s):
-            total -= room.factor[s, k] * room.steps[k]
-        room.steps[s] = total / room.factor[s, s]
+            total -= row[k] * steps[k]
+        steps[s] = total * row[s]
     for s in range(count - 1, -1, -1):
-        total = room.steps[s]
-        for k in range(s + 1, count):
-            total -= room.factor[k, s] * room.steps[k]
-        room.steps[s] = total / room.factor[s, s]
-
-
-@kernel
-def gain_of_steps(count, room):
-    """Return ``2 <step, e> - norm(step)**2``, what the squared error loses by any step."""
+        row = room.factor[s]
+        steps[s] *= row[s]
+        for k in range(s):
+            steps[k] -= row[k] * steps[s]
     gain = 0.0
     for s in range(count):
-        moved = 0.0
+        row, moved = room.gram[s], 0.0
         for t in range(count):
-            moved += room.gram[s, t] * room.steps[t]
-        gain += room.steps[s] * (2.0 * room.gaps[s] - moved)
+            moved += row[t] * steps[t]
+        gain += steps[s] * (2.0 * gaps[s] - moved)
     return gain

@@ -13,7 +13,7 @@ import numpy as np
 
 from rowsolve._barrier import meet
 from rowsolve._jit import kernel
-from rowsolve.kernels.blocks import BlockRoom, block_room, factor_gram, gain_of_steps, project_blocks, solve_for_steps
+from rowsolve.kernels.blocks import BlockRoom, block_room, factor_gram, project_blocks, solve_for_steps
 from rowsolve.kernels.sweep import sweep_first
 
 
@@ -86,7 +86,7 @@ def _bring_together(ends, sums, start, room):  # start: INOUT
             length_sq += move[j] * move[j]
         if length_sq > 0.0:
             dots.scale[count] = 1.0 / np.sqrt(length_sq)
-            dots.gaps[count] = 0.5 * (sums[c] + length_sq) * dots.scale[count]
+            dots.gaps[0, count] = 0.5 * (sums[c] + length_sq) * dots.scale[count]
             count += 1
     for c in range(count):
         dots.gram[c, c] = 1.0
@@ -98,9 +98,9 @@ def _bring_together(ends, sums, start, room):  # start: INOUT
             dots.gram[c, k] = product
             dots.gram[k, c] = product
     factor_gram(count, dots)
-    solve_for_steps(count, dots)
+    gain = solve_for_steps(count, dots, 0)
     for c in range(count):
-        move, step = moves[c], dots.steps[c] * dots.scale[c]
+        move, step = moves[c], dots.steps[0, c] * dots.scale[c]
         for j in range(start.size):
             start[j] += step * move[j]
-    return gain_of_steps(count, dots)
+    return gain

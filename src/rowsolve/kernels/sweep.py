@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rowsolve._jit import kernel, row_primitive
-from rowsolve._simd import move_and_measure_vectors, whole_vectors
+from rowsolve._simd import measure_vectors, move_and_measure_vectors, whole_vectors
 from rowsolve.kernels.rows import CSRRows, DenseRows, add_row_to_both, is_usable, measure_row
 
 _AHEAD = 4  # rows between the one that is measured and the one that is asked for from memory
@@ -39,6 +39,24 @@ def move_and_measure(values, places, x, z, steps):  # x, z: INOUT
         first, second = np.float64(values[i, j]), np.float64(values[k, j])
         x[j] += steps[0] * first + steps[1] * second
         z[j] += steps[2] * first + steps[3] * second
+        first, second = np.float64(values[u, j]), np.float64(values[v, j])
+        norm_u += first * first
+        norm_v += second * second
+        cross += first * second
+        ux += first * x[j]
+        vx += second * x[j]
+        uz += first * z[j]
+        vz += second * z[j]
+    return norm_u, norm_v, cross, ux, vx, uz, vz
+
+
+@kernel
+def measure_two(values, places, x, z):
+    """Return all products of two rows with each other, with x and with z."""
+    u, v = places[0], places[1]
+    done = whole_vectors(values, x.size)
+    norm_u, norm_v, cross, ux, vx, uz, vz = measure_vectors(values, places, x, z, done)
+    for j in range(done, x.size):
         first, second = np.float64(values[u, j]), np.float64(values[v, j])
         norm_u += first * first
         norm_v += second * second
