@@ -28,10 +28,10 @@ class Finding:
 def rows_off(system: System, order: np.ndarray, x: np.ndarray, limit: float) -> tuple[np.ndarray, float]:
     """Return those rows of `order` from whose hyperplanes `x` is further away than `limit`.
 
-    And ``sum(r**2)`` in units of ``max(abs(b))**2``.
+    And ``sum(r**2)`` in units of ``system.norm_b**2``.
     """
     out = np.empty(order.size)
-    total = distances(system.rows, system.b, order, x, out, 1.0 / system.largest_b, system.odd)
+    total = distances(system.rows, system.b, order, x, out, 1.0 / system.norm_b, system.odd)
     system.rows_read += order.size
     system.look_at_odd_rows()
     return order[~(out <= limit)], float(total)
@@ -51,7 +51,7 @@ def full_check(system: System, x: np.ndarray, limit: float) -> Finding:
     gradient = np.zeros(system.n_columns)
     for start, stop in system.pieces():
         order, out = np.arange(start, stop), np.empty(stop - start)
-        total += distances(system.rows, system.b, order, x, out, 1.0 / system.largest_b, system.odd)
+        total += distances(system.rows, system.b, order, x, out, 1.0 / system.norm_b, system.odd)
         add_gradient(system.rows, system.b, order, x, gradient)
         off.append(order[~(out <= limit)])
     relative = _relative(total, system, slice(None))
@@ -71,7 +71,7 @@ def rows_that_reach(system: System, z: np.ndarray) -> np.ndarray:
 
 
 def _relative(residual_sq: float, system: System, rows: np.ndarray | slice) -> float:
-    norm_b = float(np.linalg.norm(system.b[rows] / system.largest_b))
+    norm_b = float(np.linalg.norm(system.b[rows] / system.norm_b))
     if norm_b > 0.0:
         return math.sqrt(residual_sq) / norm_b
     return 0.0 if residual_sq == 0.0 else math.inf

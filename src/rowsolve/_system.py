@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,8 @@ class System:
     b : ndarray of shape (n,), float64
     odd : ndarray of 3 integers
         Where kernels note the last row of each odd sort (see `kernels.rows`), or -1.
+    norm_b : float
+        A unit for residuals: the norm of b, or something of that size where b is zero or its square out of range.
     contradiction : int or None
         A row that is all zero although its b is not, once one has been read.
     threads : int
@@ -43,7 +46,10 @@ class System:
         self.source = source
         self.rows: Any = source.rows
         self.b = b
-        self.largest_b = float(np.abs(b).max()) or 1.0
+        with np.errstate(over="ignore"):
+            self.norm_b = math.sqrt(b @ b)
+        if not 0.0 < self.norm_b < math.inf:  # all zero, or at the ends of the range
+            self.norm_b = float(np.abs(b).max()) or 1.0
         self.n_rows, self.n_columns = source.shape
         self.entries_per_row = max(1.0, source.entries_per_row)
         self.deadline = deadline

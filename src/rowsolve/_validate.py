@@ -14,11 +14,12 @@ from rowsolve.kernels.rows import frozen
 from rowsolve.methods import METHODS, Method
 from rowsolve.methods.base import positive_integer
 from rowsolve.sources import Source, load_matrix, load_vector, open_rows
-from rowsolve.sources.rows import as_vector
+from rowsolve.sources.rows import as_vector, sum_of_squares
 
 __all__ = ["at_least_zero", "check_of", "generator_of", "method_of", "positive", "start_of", "system_of", "threads_of"]
 
 _SMALLEST = 1e-152
+_SMALL_SQ = 1e-300
 _OUR_STREAM = 7  # any number: it sets our stream apart from the caller's
 
 
@@ -27,7 +28,8 @@ def system_of(A: Any, b: Any) -> tuple[Source, np.ndarray, float]:
     source = open_rows(load_matrix(A) if isinstance(A, str | os.PathLike) else A)
     values = load_vector(b) if isinstance(b, str | os.PathLike) else b
     vector, eps = as_vector(values, "b", source.shape[0], "row of `A`")
-    largest = float(np.abs(vector).max())
+    # The sum of squares tells all but the extreme cases at a glance.
+    largest = float(np.abs(vector).max()) if not _SMALL_SQ < sum_of_squares(vector) < 1.0 / _SMALL_SQ else 1.0
     if largest > 0.0 and not _SMALLEST < largest < 1.0 / _SMALLEST:
         raise ValueError(f"`b` has entries up to {largest:.1e}, whose squares leave the range of float64: rescale it.")
     return source, frozen(vector), max(source.eps, eps)

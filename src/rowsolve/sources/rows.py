@@ -79,10 +79,17 @@ def as_vector(values: Any, name: str, length: int, what: str) -> tuple[np.ndarra
     if array.size != length:
         raise ValueError(f"`{name}` must have one entry per {what}: expected {length}, got {array.size}.")
     vector = np.ascontiguousarray(array, dtype=float)
-    bad = np.flatnonzero(~np.isfinite(vector))
-    if bad.size:
-        raise ValueError(f"`{name}` must be finite: entry {bad[0]} is {vector[bad[0]]}.")
+    if not np.isfinite(sum_of_squares(vector)):
+        bad = np.flatnonzero(~np.isfinite(vector))
+        if bad.size:
+            raise ValueError(f"`{name}` must be finite: entry {bad[0]} is {vector[bad[0]]}.")
     return vector, _precision(array.dtype)
+
+
+def sum_of_squares(vector: np.ndarray) -> float:
+    """Return ``sum(vector**2)`` at the speed of memory; it may leave the range of float64."""
+    with np.errstate(all="ignore"):
+        return float(vector @ vector)
 
 
 def _as_array(values: Any, name: str) -> np.ndarray:
@@ -122,10 +129,9 @@ def _open_sparse(A: Any) -> Source:
         raise ValueError(f"`A` must have at least one row and one column: got shape {A.shape}.")
     _as_array(np.empty(0, A.dtype), "A")
     try:
-        if hasattr(A, "check_format"):
-            A.check_format(full_check=True)  # an index out of range would let compiled code write anywhere
-        csr = A.tocsr()
-        csr.check_format(full_check=True)
+        csr = A.tocsr() if not hasattr(A, "check_format") else A
+        csr.check_format(full_check=True)  # an index out of range would let compiled code write anywhere
+        csr = csr.tocsr()
     except ValueError as error:
         raise ValueError(f"`A` is not a valid sparse matrix: {error}. Build it anew from its entries.") from None
     if not csr.has_canonical_format:  # a repeated column would falsify the norm of its row
