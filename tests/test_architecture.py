@@ -27,7 +27,7 @@ ROOMS = {
     "_threads": set(),
     "_solution": set(),
     "_monitor": {"_solution"},
-    "_system": {"kernels.rows"},
+    "_system": {"_threads", "kernels.rows"},
     "_check": {"_solution", "_system", "kernels.rows"},
     "_drive": {"_check", "_monitor", "_solution", "_system", "kernels.sweep", "methods"},
     "_pave": {"_system", "_validate", "pavings", "sources", ""},

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rowsolve.kernels.rows import NON_FINITE, ZERO, ZERO_AGAINST_B
+from rowsolve._threads import run_together
+from rowsolve.kernels.rows import NON_FINITE, ZERO, ZERO_AGAINST_B, norms_of
 
 if TYPE_CHECKING:
     from rowsolve.sources import Source
@@ -19,6 +22,7 @@ __all__ = ["OutOfTime", "System"]
 # Numbers read between two looks at the clock and at Ctrl-C: about 10 ms. Fixed, not timed, so that the same
 # seed gives the same bits.
 WORK_OF_A_BURST = 10_000_000
+_WORK_OF_A_THREAD = 300_000  # numbers used: about 0.3 ms, where waking another thread takes 0.1 ms
 
 
 class OutOfTime(Exception):
@@ -73,6 +77,39 @@ class System:
             self.look_at_odd_rows()
             self.on_piece()
             self.keep_time()
+
+    def threads_for(self, work: float) -> int:
+        """Return how many threads are worth waking for `work` numbers to be used."""
+        return max(1, min(self.threads, int(work / _WORK_OF_A_THREAD)))
+
+    def in_slices(self, call: Callable[[int, int, np.ndarray], None], start: int, stop: int, work: float) -> None:
+        """Run ``call(start, stop, odd)`` over slices of a range side by side; `work` is how many numbers they use.
+
+        Slices have an even number of items (see `kernels.rows.row_products`), and each its own `odd`: the last row
+        noted is the same for any number of threads.
+        """
+        parts = self.threads_for(work)
+        size = 2 * -(-(stop - start) // (2 * parts))
+        edges = [*range(start, stop, size), stop]
+        odds = np.full((len(edges) - 1, 3), -1)
+        run_together([partial(call, *slice_, odd) for slice_, odd in zip(pairwise(edges), odds, strict=True)])
+        for odd in odds:
+            np.copyto(self.odd, odd, where=odd >= 0)
+
+    def pass_over(self, call: Callable[[int, int, np.ndarray], None], times_used: int = 1) -> None:
+        """Run ``call(start, stop, odd)`` over all rows, on all threads: one counted pass (see `pieces`)."""
+        for start, stop in self.pieces(times_used):
+            self.in_slices(call, start, stop, (stop - start) * self.entries_per_row * times_used)
+
+    def norms_sq(self) -> np.ndarray:
+        """Return the squared norm of each row, 0 for one that defines no hyperplane: one pass."""
+        found = np.empty(self.n_rows)
+
+        def fill(start: int, stop: int, odd: np.ndarray) -> None:
+            norms_of(self.rows, self.b, start, stop, found, odd)
+
+        self.pass_over(fill)
+        return found
 
     def keep_time(self) -> None:
         """Raise if the deadline has passed."""

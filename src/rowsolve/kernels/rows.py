@@ -114,11 +114,65 @@ def _csr_add_to_both(rows, i, step_x, step_z, x, z):
         z[rows.indices[k]] += step_z * value
 
 
+def _dense_add_and_measure(rows, i, step, x):
+    norm_sq, dot = 0.0, 0.0
+    for j in range(x.size):
+        value, before = np.float64(rows.values[i, j]), x[j]
+        norm_sq += value * value
+        dot += value * before
+        x[j] = before + step * value
+    return norm_sq, dot
+
+
+def _csr_add_and_measure(rows, i, step, x):
+    norm_sq, dot = 0.0, 0.0
+    for k in range(rows.indptr[i], rows.indptr[i + 1]):
+        value, before = np.float64(rows.data[k]), x[rows.indices[k]]
+        norm_sq += value * value
+        dot += value * before
+        x[rows.indices[k]] = before + step * value
+    return norm_sq, dot
+
+
+def _dense_products(rows, order, start, stop, vectors, out):
+    n_vectors, n_columns = vectors.shape
+    for t in range(start, stop - 1, 2):
+        a, c = rows.values[order[t]], rows.values[order[t + 1]]
+        for g in range(0, n_vectors - 1, 2):
+            v, w = vectors[g], vectors[g + 1]
+            av, aw, cv, cw = 0.0, 0.0, 0.0, 0.0  # each number that is loaded is used twice
+            for j in range(n_columns):
+                av += np.float64(a[j]) * v[j]
+                aw += np.float64(a[j]) * w[j]
+                cv += np.float64(c[j]) * v[j]
+                cw += np.float64(c[j]) * w[j]
+            out[t - start, g], out[t - start, g + 1] = av, aw
+            out[t - start + 1, g], out[t - start + 1, g + 1] = cv, cw
+        if n_vectors % 2:
+            out[t - start, n_vectors - 1] = row_dot(rows, order[t], vectors[n_vectors - 1])
+            out[t - start + 1, n_vectors - 1] = row_dot(rows, order[t + 1], vectors[n_vectors - 1])
+    if (stop - start) % 2:
+        for g in range(n_vectors):
+            out[stop - 1 - start, g] = row_dot(rows, order[stop - 1], vectors[g])
+
+
+def _csr_products(rows, order, start, stop, vectors, out):
+    for t in range(start, stop):
+        products = out[t - start]
+        products[:] = 0.0
+        for k in range(rows.indptr[order[t]], rows.indptr[order[t] + 1]):
+            value, j = np.float64(rows.data[k]), rows.indices[k]
+            for g in range(vectors.shape[0]):
+                products[g] += value * vectors[g, j]
+
+
 _DOT: dict[type, Any] = {DenseRows: _dense_dot, CSRRows: _csr_dot}
 _ADD: dict[type, Any] = {DenseRows: _dense_add, CSRRows: _csr_add}
 _NORM_SQ: dict[type, Any] = {DenseRows: _dense_norm_sq, CSRRows: _csr_norm_sq}
 _MEASURE: dict[type, Any] = {DenseRows: _dense_measure, CSRRows: _csr_measure}
 _ADD_TO_BOTH: dict[type, Any] = {DenseRows: _dense_add_to_both, CSRRows: _csr_add_to_both}
+_ADD_AND_MEASURE: dict[type, Any] = {DenseRows: _dense_add_and_measure, CSRRows: _csr_add_and_measure}
+_PRODUCTS: dict[type, Any] = {DenseRows: _dense_products, CSRRows: _csr_products}
 
 
 @row_primitive(_DOT)
@@ -149,6 +203,26 @@ def measure_row(rows, i, x, z):
 def add_row_to_both(rows, i, step_x, step_z, x, z):  # x, z: INOUT
     """Add ``step_x * a_i`` to `x` and ``step_z * a_i`` to `z`."""
     _ADD_TO_BOTH[type(rows)](rows, i, step_x, step_z, x, z)
+
+
+@row_primitive(_ADD_AND_MEASURE)
+def add_and_measure_row(rows, i, step, x):  # x: INOUT
+    """Add ``step * a_i`` to `x`; return ``norm(a_i)**2``, and ``<a_i, x>`` as it was before."""
+    return _ADD_AND_MEASURE[type(rows)](rows, i, step, x)
+
+
+@row_primitive(_PRODUCTS)
+def row_products(rows, order, start, stop, vectors, out):  # out: INOUT
+    """Fill ``out[t - start, g]`` with ``<a_i, vectors[g]>``, where i = order[t], for t from `start` to `stop`.
+
+    Rows are taken in pairs: the last bits depend on which are paired, so work must be split after an even number.
+    """
+    _PRODUCTS[type(rows)](rows, order, start, stop, vectors, out)
+
+
+def room_for_vectors(rows: DenseRows | CSRRows, count: int, n_columns: int) -> np.ndarray:
+    """Return zeros for `count` vectors, laid out as `row_products` likes them: a sparse row skips along columns."""
+    return np.zeros((count, n_columns), order="F" if isinstance(rows, CSRRows) else "C")
 
 
 @kernel

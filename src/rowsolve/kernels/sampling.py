@@ -69,21 +69,44 @@ def deck_by_weight(weights: np.ndarray) -> Deck:
 
 
 @kernel
+def _member(deck, start, size, uniform):
+    """Return the row that a number in [0, 1) draws from the group of `size` rows that begins at `start`.
+
+    The whole part of ``uniform * size`` is a place in the table; the fraction, uniform as well, tosses the coin.
+    """
+    level = uniform * size
+    spot = min(np.int64(level), size - 1)
+    other = deck.other[start + spot]  # read in any case: a branch around it is as hard to predict as the coin
+    if level - spot >= deck.keep[start + spot]:
+        spot = other
+    return deck.members[start + spot]
+
+
+@kernel
 def draw_one(deck, group, rng):
     """Return a row of `group`, drawn by weight."""
     start = deck.starts[group]
+    return _member(deck, start, deck.starts[group + 1] - start, rng.random())
+
+
+@kernel
+def draw_into(deck, group, rng, uniforms, order):  # uniforms, order: INOUT
+    """Fill `order` with rows of `group`, drawn by weight with replacement; `uniforms` is room for as many numbers.
+
+    All numbers first, then all rows: calls of the generator between look-ups keep them from overlapping.
+    """
+    start = deck.starts[group]
     size = deck.starts[group + 1] - start
-    spot = start + min(np.int64(rng.random() * size), size - 1)
-    if rng.random() >= deck.keep[spot]:
-        spot = start + deck.other[spot]
-    return deck.members[spot]
+    for t in range(order.size):
+        uniforms[t] = rng.random()
+    for t in range(order.size):
+        order[t] = _member(deck, start, size, uniforms[t])
 
 
 @kernel
 def draw_many(deck, group, rng, order):  # order: INOUT
     """Fill `order` with rows of `group`, drawn by weight with replacement."""
-    for t in range(order.size):
-        order[t] = draw_one(deck, group, rng)
+    draw_into(deck, group, rng, np.empty(order.size), order)
 
 
 @kernel

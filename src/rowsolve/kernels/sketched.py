@@ -7,8 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from rowsolve._jit import kernel
-from rowsolve.kernels.rows import add_row, row_dot, usable_norm_sq
-from rowsolve.kernels.sampling import draw_one
+from rowsolve.kernels.rows import add_row, row_dot, row_products, usable_norm_sq
+from rowsolve.kernels.sampling import draw_into, draw_one
+
+_TILE = 32  # rows that stay in the cache while they are multiplied with Phi, then with the centroids
 
 
 class Sketch(NamedTuple):
@@ -36,22 +38,26 @@ class Position(NamedTuple):
 @kernel
 def sketch_rows(rows, b, start, stop, phi, centroids, sketch, odd):  # sketch, odd: INOUT
     """Fill rows `start` to `stop` of `sketch` in one read of each row."""
-    for i in range(start, stop):
-        sketch.norms_sq[i] = usable_norm_sq(rows, b, i, odd)
-        sketch.length[i] = 0.0
-        if sketch.norms_sq[i] > 0.0:
-            total = 0.0
-            for s in range(phi.shape[0]):
-                value = row_dot(rows, i, phi[s])
-                sketch.unit[i, s] = value
-                total += value * value
-            sketch.length[i] = np.sqrt(total)
-        if sketch.length[i] > 0.0:
-            sketch.target[i] = b[i] / sketch.length[i]
-            for s in range(phi.shape[0]):
-                sketch.unit[i, s] /= sketch.length[i]
-            for group in range(centroids.shape[0]):
-                sketch.overlaps[i, group] = row_dot(rows, i, centroids[group])
+    order = np.arange(start, stop)
+    for first in range(0, order.size, _TILE):
+        last = min(first + _TILE, order.size)
+        row_products(rows, order, first, last, phi, sketch.unit[start + first : start + last])
+        row_products(rows, order, first, last, centroids, sketch.overlaps[start + first : start + last])
+        for i in range(start + first, start + last):
+            sketch.norms_sq[i] = usable_norm_sq(rows, b, i, odd)
+            _normalise(sketch, b, i)
+
+
+@kernel
+def _normalise(sketch, b, i):
+    total = 0.0
+    for s in range(sketch.unit.shape[1]):
+        total += sketch.unit[i, s] * sketch.unit[i, s]
+    sketch.length[i] = np.sqrt(total) if sketch.norms_sq[i] > 0.0 else 0.0
+    if sketch.length[i] > 0.0:
+        sketch.target[i] = b[i] / sketch.length[i]
+        for s in range(sketch.unit.shape[1]):
+            sketch.unit[i, s] /= sketch.length[i]
 
 
 @kernel
@@ -62,12 +68,19 @@ def greedy_sweep(rows, b, sketch, deck, n_candidates, position, iterates, rng, d
     sketched distance, compares it, exactly, with the first candidate drawn, and projects on the better.
     """
     drops[:] = 0.0
+    room = min(n_candidates, deck.members.size)
+    candidates, uniforms = np.empty(room, np.int64), np.empty(room)
     for step_number in range(visited.size // 2):
         group = 0
         for g in range(1, position.centroid_gaps.size):
             if abs(position.centroid_gaps[g]) > abs(position.centroid_gaps[group]):
                 group = g
-        first, best = _furthest_candidate(sketch, deck, group, n_candidates, position.sketched, rng)
+        start, stop = deck.starts[group], deck.starts[group + 1]
+        if stop - start > n_candidates:
+            draw_into(deck, group, rng, uniforms, candidates)
+            first, best = candidates[0], _furthest(sketch, candidates, position.sketched)
+        else:  # score the whole group
+            first, best = draw_one(deck, group, rng), _furthest(sketch, deck.members[start:stop], position.sketched)
         gap = b[best] - row_dot(rows, best, iterates[0])
         first_gap = b[first] - row_dot(rows, first, iterates[0])
         visited[2 * step_number] = best
@@ -85,27 +98,17 @@ def greedy_sweep(rows, b, sketch, deck, n_candidates, position, iterates, rng, d
 
 
 @kernel
-def _furthest_candidate(sketch, deck, group, n_candidates, sketched, rng):
-    """Return the first candidate and the furthest; a group of no more than `n_candidates` is scored whole."""
-    start = deck.starts[group]
-    size = deck.starts[group + 1] - start
-    first = draw_one(deck, group, rng)
-    best = first
-    furthest = -1.0
-    for t in range(min(size, n_candidates)):
-        if size <= n_candidates:
-            i = deck.members[start + t]
-        elif t == 0:
-            i = first
-        else:
-            i = draw_one(deck, group, rng)
+def _furthest(sketch, candidates, sketched):
+    """Return the candidate with the largest sketched distance; the earliest on a tie."""
+    best, furthest = candidates[0], -1.0
+    for i in candidates:
         gap = sketch.target[i]
         for s in range(sketched.size):
             gap -= sketch.unit[i, s] * sketched[s]
         if abs(gap) > furthest:
             furthest = abs(gap)
             best = i
-    return first, best
+    return best
 
 
 @kernel

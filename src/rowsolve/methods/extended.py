@@ -42,9 +42,7 @@ class Extended(Method):
         """Transpose A (one pass) and compute the norms of its rows and columns (another)."""
         n, p = system.n_rows, system.n_columns
         plan = _Plan(system, system.entries_per_row * (1 + n / p), price_of_row=1 + n / p)
-        norms_sq, plan.column_norms_sq = np.empty(n), np.empty(p)
-        for start, stop in system.pieces():
-            norms_of(system.rows, system.b, start, stop, norms_sq, system.odd)
+        norms_sq, plan.column_norms_sq = system.norms_sq(), np.empty(p)
         plan.columns = system.source.columns()
         norms_of(plan.columns, np.zeros(p), 0, p, plan.column_norms_sq, np.full(3, -1))
         system.rows_read += n
@@ -70,7 +68,10 @@ class Extended(Method):
 def _residual_at(system, x) -> np.ndarray:
     """Return ``b - A x``: where x is to stay if it is the solution already."""
     residual = system.b.copy()
+
+    def fill(start, stop, _odd):
+        residual_of(system.rows, system.b, start, stop, x, residual)
+
     if x.any():
-        for start, stop in system.pieces():
-            residual_of(system.rows, system.b, start, stop, x, residual)
+        system.pass_over(fill)
     return residual

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from rowsolve.kernels.extended import residual_of
+from rowsolve.kernels.rows import room_for_vectors
 from rowsolve.kernels.sampling import Deck, fill_alias_table
 from rowsolve.kernels.sketched import Position, Sketch, greedy_sweep, sketch_rows
 from rowsolve.methods.base import Method, Plan, one_of, positive_integer
@@ -101,13 +102,18 @@ def prepare_sketched(method, system, rng, groups, clusters) -> SketchedPlan:
     n_candidates = method.n_candidates or p
     plan = SketchedPlan(system, system.entries_per_row + n_candidates * (size + 8) / 2, rows_per_step=2)
     plan.n_candidates, plan.origin = n_candidates, np.zeros(p)
-    plan.phi = rng.standard_normal((size, p)) / math.sqrt(size)
-    plan.centroids = np.zeros((0, p)) if clusters is None else clusters.centroids
     plan.targets = np.zeros(0) if clusters is None else clusters.targets
     n, k = system.n_rows, plan.targets.size
+    plan.phi, plan.centroids = room_for_vectors(system.rows, size, p), room_for_vectors(system.rows, k, p)
+    plan.phi[:] = rng.standard_normal((size, p)) / math.sqrt(size)
+    if clusters is not None:
+        plan.centroids[:] = clusters.centroids
     plan.sketch = Sketch(np.zeros((n, size)), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros((n, k)))
-    for start, stop in system.pieces(times_used=size + k):
-        sketch_rows(system.rows, system.b, start, stop, plan.phi, plan.centroids, plan.sketch, system.odd)
+
+    def sketch(start, stop, odd):
+        sketch_rows(system.rows, system.b, start, stop, plan.phi, plan.centroids, plan.sketch, odd)
+
+    system.pass_over(sketch, times_used=1 + (size + k) // 8)  # several products for each number loaded
     plan.deck = _decks(groups, plan.sketch)
     norms = np.linalg.norm(plan.centroids, axis=1)
     plan.position = Position(np.zeros(size), np.zeros(k), np.where(norms > 0.0, norms, np.inf))
@@ -117,8 +123,11 @@ def prepare_sketched(method, system, rng, groups, clusters) -> SketchedPlan:
 def _refresh(plan, x) -> None:
     """Compute the residuals at `x` (one pass), from where its way is sketched."""
     system, residual = plan.system, np.empty(plan.system.n_rows)
-    for start, stop in system.pieces():
+
+    def fill(start, stop, _odd):
         residual_of(system.rows, system.b, start, stop, x, residual)
+
+    system.pass_over(fill)
     usable = plan.sketch.length > 0.0
     plan.sketch.target[usable] = residual[usable] / plan.sketch.length[usable]
     plan.origin = x.copy()

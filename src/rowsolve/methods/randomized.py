@@ -7,7 +7,6 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from rowsolve.kernels.rows import norms_of
 from rowsolve.kernels.sampling import Deck, deal, deck_by_weight, draw_many
 from rowsolve.methods.base import one_of
 from rowsolve.methods.oblivious import NO_ROWS, ONE_BY_ONE, Oblivious, ObliviousPlan
@@ -58,7 +57,7 @@ class Randomized(Oblivious):
         """Compute the norms (one pass) for weighted draws; lay out the cards for draws without replacement."""
         plan = _Plan(system)
         if self.weights == "norms":
-            plan.deck = _deck_by_norm(system)
+            plan.deck = deck_by_weight(system.norms_sq())
         elif not self.replace:
             plan.cards = np.arange(system.n_rows)
         return plan
@@ -78,10 +77,3 @@ class Randomized(Oblivious):
                 plan.drawn = rng.integers(0, n, max(n_rows, AT_LEAST))
             order, plan.drawn = plan.drawn[:n_rows], plan.drawn[n_rows:]
         return order, ONE_BY_ONE
-
-
-def _deck_by_norm(system) -> Deck:
-    norms_sq = np.empty(system.n_rows)
-    for start, stop in system.pieces():
-        norms_of(system.rows, system.b, start, stop, norms_sq, system.odd)
-    return deck_by_weight(norms_sq)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rowsolve.clustering import cluster_rows, partition_across
-from rowsolve.kernels.rows import norms_of
 
 if TYPE_CHECKING:
     from rowsolve._system import System
@@ -59,9 +58,7 @@ def incoherence_transform(A: np.ndarray, b: np.ndarray, rng: np.random.Generator
 
 
 def _nonzero_rows(system) -> tuple[np.ndarray, np.ndarray]:
-    norms_sq = np.empty(system.n_rows)
-    for start, stop in system.pieces():
-        norms_of(system.rows, system.b, start, stop, norms_sq, system.odd)
+    norms_sq = system.norms_sq()
     return np.flatnonzero(norms_sq), norms_sq
 
 
