@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from rowsolve._threads import run_together
 from rowsolve.kernels.kmeans import (
     DIRECTION,
     EUCLIDEAN,
@@ -18,6 +20,8 @@ from rowsolve.kernels.kmeans import (
     add_seed,
     distances_to_none,
     empty_centroids,
+    label_rows,
+    move_centroids,
     online_kmeans,
 )
 from rowsolve.kernels.rows import CSRRows, frozen
@@ -32,6 +36,14 @@ Metric = Literal["direction", "euclidean", "jaccard", "hamming"]
 _CODES = {"direction": DIRECTION, "euclidean": EUCLIDEAN, "jaccard": JACCARD, "hamming": HAMMING}
 METRICS = tuple(_CODES)
 EQUATION_METRICS = ("direction", "euclidean")  # those whose centroids are equations
+
+_ONE_BY_ONE = 512  # rows before the first batch: at the start every row moves its centroid far
+_SHARE_OF_SEEN = 1 / 16  # a batch, in the rows seen before it: so little does it move the centroids
+_NUMBERS_OF_A_BATCH = 1_000_000  # at most, so that its rows are still in the cache when the centroids move
+# The mean of many rows is shorter than a row and so, by these metrics, nearer to every other: taken one by one, nearly
+# all rows end up with the centroid that got the first few. Batches of this many rows a cluster give each its share.
+_LENGTH_COUNTS = ("euclidean", "jaccard")
+_ROWS_A_CLUSTER = 16
 
 
 @dataclass(frozen=True)
@@ -81,7 +93,12 @@ def cluster_rows(
     moves by ``rate * (row - centroid)``, ``rate="count"`` being one over the rows it has got so far.
     Fewer clusters than asked come back when there are not as many different rows.
 
-    Reads the n rows, and before them a sample of ``32 k`` (no more than 4096, no fewer than ``2 k``) for the start.
+    With ``rate="count"``, all rows of a batch are compared with the centroids as they were when it began, which then
+    move: several rows are compared at once, on several threads, with the same bits for any number of threads.
+    A batch has a sixteenth of the rows seen before it. By direction and Hamming distance the first 512 rows
+    are taken one by one; otherwise a batch has at least 16 rows for each cluster (see `_LENGTH_COUNTS`).
+
+    Reads the n rows, and before them a sample of ``32 k`` (no more than 2048, no fewer than ``2 k``) for the start.
     """
     if n_clusters > system.n_rows:
         raise ValueError(
@@ -90,17 +107,46 @@ def cluster_rows(
         )
     rows, b = (system.rows, system.b) if metric in EQUATION_METRICS else _patterns(system, metric)
     code = _CODES[metric]
-    found = empty_centroids(n_clusters, system.n_columns)
+    found = empty_centroids(n_clusters, system.n_columns, rows)
     cards = np.arange(system.n_rows)
-    sample = np.empty(min(system.n_rows, max(2 * n_clusters, min(32 * n_clusters, 4096))), np.int64)
+    sample = np.empty(min(system.n_rows, max(2 * n_clusters, min(32 * n_clusters, 2048))), np.int64)
     deal(cards, 0, sample.size, rng, sample)
     k = _seed(system, rows, b, sample, code, rng, found)
     labels, pace = np.empty(system.n_rows, np.int64), 0.0 if rate == "count" else rate
-    for start, stop in system.pieces(times_used=k):
+    alone = 0 if metric in _LENGTH_COUNTS else _ONE_BY_ONE
+    if pace:  # a constant rate moves the centroids as far at the end as at the start
+        alone = system.n_rows
+    for start, stop in system.pieces(times_used=1 + k // 8):  # several products for each number that is loaded
         order = np.empty(stop - start, np.int64)
         deal(cards, start, order.size, rng, order)
-        online_kmeans(rows, b, order, code, pace, found, k, labels, system.odd)
+        for first, last in _batches(start, stop, alone, k, system.entries_per_row):
+            batch = order[first - start : last - start]
+            if last <= alone:
+                online_kmeans(rows, b, batch, code, pace, found, k, labels, system.odd)
+            else:
+                _take_batch(system, rows, b, batch, code, found, k, labels)
     return _without_empty(found, k, labels)
+
+
+def _batches(start, stop, alone, k, entries_per_row):
+    """Cut the rows from `start` to `stop` of the pass into those up to `alone`, and growing batches of the others."""
+    least, largest = 1 if alone else _ROWS_A_CLUSTER * k, _NUMBERS_OF_A_BATCH / entries_per_row
+    while start < stop:
+        size = alone - start if start < alone else max(least, int(min(start * _SHARE_OF_SEEN, largest)))
+        yield start, min(start + size, stop)
+        start += size
+
+
+def _take_batch(system, rows, b, order, code, found, k, labels) -> None:
+    """Label the rows in `order`, then move the centroids, on as many threads as it is worth."""
+    scales, numbers = np.empty(order.size), order.size * system.entries_per_row
+    system.in_slices(
+        lambda start, stop, odd: label_rows(rows, b, order, start, stop, code, found, k, labels, scales, odd),
+        0, order.size, numbers * (1 + k / 12),
+    )  # fmt: skip
+    n_parts = min(k, system.threads_for(numbers))
+    move = partial(move_centroids, rows, b, order, 0, order.size, 0.0, found, labels, scales)
+    run_together([partial(move, part, n_parts) for part in range(n_parts)])
 
 
 def _patterns(system, metric) -> tuple[CSRRows, np.ndarray]:
@@ -124,8 +170,13 @@ def _seed(system, rows, b, sample, code, rng, found) -> int:
     system.look_at_odd_rows()
     least = SAME * far.max()
     tries = 2 + int(math.log(found.target.size))
+    work = sample.size * system.entries_per_row * (1 + tries / 12)
+
+    def share(call, n_items):
+        system.in_slices(lambda start, stop, _: call(start, stop), 0, n_items, work)
+
     for group in range(found.target.size):
-        if not add_seed(rows, b, sample, code, rng.random(tries), far, least, found, group):
+        if not add_seed(rows, b, sample, code, rng.random(tries), far, least, found, group, share):
             return max(group, 1)  # a sample of zero rows: the first other row becomes the centroid
         system.keep_time()
     return found.target.size

@@ -4,20 +4,25 @@ A centroid is stored as ``weight * vector`` with its squared norm, so that movin
 only the row's entries. By direction, the row ``a`` acts as ``sign * a / norm(a)``, its sign turned towards
 the centroid, because ``a`` and ``-a`` are the same hyperplane; by Euclidean distance it acts as it is. By pattern
 (Jaccard, Hamming) rows are given as zeros and ones, with their number of ones in the place of b.
+
+A batch of rows is taken in two steps, each of which threads can share: `label_rows` compares rows with centroids that
+stay where they are, `move_centroids` moves them towards the rows, in the order of the rows.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rowsolve._jit import kernel
-from rowsolve.kernels.rows import add_row, row_dot, row_norm_sq, usable_norm_sq
+from rowsolve.kernels.rows import add_and_measure_row, room_for_vectors, row_norm_sq, row_products, usable_norm_sq
 
 EUCLIDEAN, DIRECTION, JACCARD, HAMMING = 0, 1, 2, 3  # how rows are compared
 SAME = 1e-12  # squared sine, or relative squared distance, below which two rows are the same
 _SMALL, _LARGE = 1e-100, 1e280  # a constant rate shrinks `weight` without end: rescale outside this range
+_TILE = 32  # rows whose products with all centroids are kept at once
 
 
 class Centroids(NamedTuple):
@@ -30,19 +35,19 @@ class Centroids(NamedTuple):
     n_members: np.ndarray
 
 
-def empty_centroids(k: int, n_columns: int) -> Centroids:
-    """Return room for `k` centroids."""
-    return Centroids(np.zeros((k, n_columns)), np.zeros(k), np.ones(k), np.zeros(k), np.zeros(k, np.int64))
+def empty_centroids(k: int, n_columns: int, rows: Any = None) -> Centroids:
+    """Return room for `k` centroids, laid out for this kind of `rows` if given."""
+    return Centroids(room_for_vectors(rows, k, n_columns), np.zeros(k), np.ones(k), np.zeros(k), np.zeros(k, np.int64))
 
 
 @kernel
-def _likeness(rows, i, norm_sq, metric, centroids, group):
-    """Return the likeness of row ``i`` to a centroid (larger is closer) and the sign to take it with.
+def _likeness(dot, norm_sq, metric, centroids, group):
+    """Return the likeness of a row to a centroid (larger is closer) and the sign to take it with.
 
+    `dot` is the product of the row with the centroid's vector, `norm_sq` its own squared norm.
     For zeros and ones against a mean c of such, the Hamming distance is ``sum(a) + sum(c) - 2 <a, c>``, and the
     Jaccard likeness is continued to ``<a, c> / (<a, a> + <c, c> - <a, c>)``.
     """
-    dot = row_dot(rows, i, centroids.vector[group])
     vector_sq = centroids.vector_sq[group]
     if metric == DIRECTION:
         if vector_sq == 0.0:
@@ -70,10 +75,9 @@ def _pull(rows, b, i, scaled, rate, centroids, group):
     else:
         centroids.weight[group] *= 1.0 - rate
         push = scaled * rate / centroids.weight[group]
-    dot = row_dot(rows, i, centroids.vector[group])
-    add_row(rows, i, push, centroids.vector[group])
+    norm_sq, dot = add_and_measure_row(rows, i, push, centroids.vector[group])
     centroids.target[group] += push * b[i]
-    centroids.vector_sq[group] += push * (2.0 * dot + push * row_norm_sq(rows, i))
+    centroids.vector_sq[group] += push * (2.0 * dot + push * norm_sq)
     if centroids.weight[group] < _SMALL or centroids.vector_sq[group] > _LARGE:
         centroids.vector[group] *= centroids.weight[group]
         centroids.target[group] *= centroids.weight[group]
@@ -89,45 +93,57 @@ def distances_to_none(rows, b, sample, metric, far, odd):  # far, odd: INOUT
         far[t] = 1.0 if norm_sq > 0.0 and metric in (DIRECTION, JACCARD) else norm_sq
 
 
-@kernel
-def add_seed(rows, b, sample, metric, draws, far, least, centroids, group):  # far, centroids: INOUT
+def _all_at_once(call: Callable[[int, int], None], n_items: int) -> None:
+    call(0, n_items)
+
+
+def add_seed(rows, b, sample, metric, draws, far, least, centroids, group, share=_all_at_once):
     """Make a row of `sample` the next centroid by k-means++; return False if none is different from those so far.
 
     `far` holds the squared sine or distance of each row to its nearest centroid; below `least`, rows are the same.
     A candidate is drawn by it for each uniform number in `draws`, and the one that leaves the least of it is
-    taken: a single draw misses a whole cluster now and then.
+    taken: a single draw misses a whole cluster now and then. ``share(call, n)`` may split ``call(0, n)``.
     """
-    best, least_left = -1, np.inf
-    for draw in draws:
-        chosen = _weighted_pick(far, draw * far.sum())
-        if far[chosen] > least:
-            _start_at(rows, b, sample[chosen], metric, centroids, group)
-            left = 0.0
-            for t in range(sample.size):
-                left += _distance_with(rows, sample[t], far[t], metric, centroids, group)
-            if left < least_left:
-                best, least_left = chosen, left
-    if best < 0:
+    running = np.cumsum(far)
+    chosen = np.searchsorted(running, draws * running[-1], side="right")
+    chosen = chosen[far[np.minimum(chosen, far.size - 1)] > least]
+    if not chosen.size:
         return False
-    _start_at(rows, b, sample[best], metric, centroids, group)
-    for t in range(sample.size):
-        far[t] = _distance_with(rows, sample[t], far[t], metric, centroids, group)
+    candidates = empty_centroids(chosen.size, centroids.vector.shape[1], rows)
+    for c, t in enumerate(chosen):
+        start_at(rows, b, sample[t], metric, candidates, c)
+    left = np.empty((sample.size, chosen.size))
+    share(lambda start, stop: distances_with(rows, sample, start, stop, metric, candidates, far, left), sample.size)
+    best = int(np.argmin(left.sum(axis=0)))
+    start_at(rows, b, sample[chosen[best]], metric, centroids, group)
+    far[:] = left[:, best]
     return True
 
 
 @kernel
-def _start_at(rows, b, i, metric, centroids, group):
+def start_at(rows, b, i, metric, centroids, group):  # centroids: INOUT
+    """Put a centroid onto row ``i``."""
     unit = 1.0 / np.sqrt(row_norm_sq(rows, i))
     _pull(rows, b, i, unit if metric == DIRECTION else 1.0, 1.0, centroids, group)
 
 
 @kernel
-def _distance_with(rows, i, far, metric, centroids, group):
-    """Return the distance of row ``i`` to its nearest centroid, which was `far`, with one more."""
+def distances_with(rows, sample, start, stop, metric, candidates, far, left):  # left: INOUT
+    """Fill ``left[t, c]`` with the distance of row ``sample[t]`` to its nearest centroid, candidate c being one."""
+    for first in range(start, stop, _TILE):
+        last = min(first + _TILE, stop)
+        row_products(rows, sample, first, last, candidates.vector, left[first:last])
+        for t in range(first, last):
+            norm_sq = row_norm_sq(rows, sample[t]) if far[t] > 0.0 else 0.0
+            for c in range(left.shape[1]):
+                left[t, c] = _distance_with(left[t, c], norm_sq, far[t], metric, candidates, c)
+
+
+@kernel
+def _distance_with(dot, norm_sq, far, metric, centroids, group):
     if far == 0.0:
         return 0.0
-    norm_sq = row_norm_sq(rows, i)
-    like, _ = _likeness(rows, i, norm_sq, metric, centroids, group)
+    like, _ = _likeness(dot, norm_sq, metric, centroids, group)
     now = norm_sq - like
     if metric == DIRECTION:
         now = 1.0 - like * like
@@ -137,36 +153,53 @@ def _distance_with(rows, i, far, metric, centroids, group):
 
 
 @kernel
-def _weighted_pick(weights, level):
-    """Return the first place at which the running sum of `weights` exceeds `level`."""
-    best = 0
-    for t in range(weights.size):
-        if weights[t] > 0.0:
-            best = t
-            level -= weights[t]
-            if level < 0.0:
-                break
-    return best
+def label_rows(rows, b, order, start, stop, metric, centroids, k, labels, scales, odd):  # the last three: INOUT
+    """Label the rows ``order[start:stop]`` with the nearest of the first `k` centroids; a zero row gets -1.
+
+    ``scales[t]`` is what row ``order[t]`` is multiplied with before a centroid moves towards it.
+    """
+    dots = np.empty((min(_TILE, stop - start), centroids.target.size))
+    for first in range(start, stop, _TILE):
+        last = min(first + _TILE, stop)
+        row_products(rows, order, first, last, centroids.vector, dots)
+        for t in range(first, last):
+            i = order[t]
+            norm_sq = usable_norm_sq(rows, b, i, odd)
+            labels[i] = -1
+            if norm_sq > 0.0:
+                labels[i], sign = _nearest(dots[t - first], norm_sq, metric, centroids, k)
+                scales[t] = sign / np.sqrt(norm_sq) if metric == DIRECTION else 1.0
+
+
+@kernel
+def _nearest(dots, norm_sq, metric, centroids, k):
+    nearest, best, sign = 0, -np.inf, 1.0
+    for group in range(k):
+        like, turned = _likeness(dots[group], norm_sq, metric, centroids, group)
+        if like > best:
+            nearest, best, sign = group, like, turned
+    return nearest, sign
+
+
+@kernel
+def move_centroids(rows, b, order, start, stop, rate, centroids, labels, scales, part, n_parts):  # centroids: INOUT
+    """Move each centroid towards the rows in ``order[start:stop]`` that have its label, one after another.
+
+    `rate` 0 stands for ``1 / count``. Of the centroids, this call moves every `n_parts`-th, beginning with `part`:
+    each is moved by one thread in the order of its rows, so their number does not change a bit.
+    """
+    for t in range(start, stop):
+        group = labels[order[t]]
+        if group >= 0 and group % n_parts == part:
+            centroids.n_members[group] += 1
+            pull = 1.0 / centroids.n_members[group] if rate == 0.0 else rate
+            _pull(rows, b, order[t], scales[t], pull, centroids, group)
 
 
 @kernel
 def online_kmeans(rows, b, order, metric, rate, centroids, k, labels, odd):  # centroids, labels, odd: INOUT
-    """Visit the rows in `order` once: label each with its nearest centroid, which moves towards it.
-
-    `rate` 0 stands for ``1 / count``. Zero rows get label -1.
-    """
-    for i in order:
-        norm_sq = usable_norm_sq(rows, b, i, odd)
-        labels[i] = -1
-        if norm_sq == 0.0:
-            continue
-        nearest, best, sign = 0, -np.inf, 1.0
-        for group in range(k):
-            like, turned = _likeness(rows, i, norm_sq, metric, centroids, group)
-            if like > best:
-                nearest, best, sign = group, like, turned
-        labels[i] = nearest
-        centroids.n_members[nearest] += 1
-        pull = 1.0 / centroids.n_members[nearest] if rate == 0.0 else rate
-        scaled = sign / np.sqrt(norm_sq) if metric == DIRECTION else 1.0
-        _pull(rows, b, i, scaled, pull, centroids, nearest)
+    """Visit the rows in `order` once: label each with its nearest centroid, which moves towards it at once."""
+    scales = np.empty(order.size)
+    for t in range(order.size):
+        label_rows(rows, b, order, t, t + 1, metric, centroids, k, labels, scales, odd)
+        move_centroids(rows, b, order, t, t + 1, rate, centroids, labels, scales, 0, 1)
