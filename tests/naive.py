@@ -80,6 +80,23 @@ def online_kmeans(A, b, order, starts, *, by_direction, rate=None):
     return labels, centroids, targets
 
 
+def kmeans_in_batches(A, b, batches, starts, *, by_direction):
+    """The same, but the rows of a batch are all compared with the centroids as they are when it begins."""
+    centroids, targets = np.array(starts, dtype=float), np.zeros(len(starts))
+    counts, labels = np.zeros(len(starts), int), np.full(len(A), -1)
+    for batch in batches:
+        fixed = centroids.copy()
+        for i in batch:
+            alone, moved, _ = online_kmeans(A, b, [i], fixed, by_direction=by_direction)
+            if (label := alone[i]) >= 0:  # the first row of a cluster takes its centroid along: `moved` is that row
+                scale = moved[label] @ A[i] / (A[i] @ A[i])
+                labels[i] = label
+                counts[label] += 1
+                centroids[label] += (moved[label] - centroids[label]) / counts[label]
+                targets[label] += (scale * b[i] - targets[label]) / counts[label]
+    return labels, centroids, targets
+
+
 def pattern_distance(a, c, metric):
     """Between zeros and ones, and a mean of such."""
     if metric == "hamming":

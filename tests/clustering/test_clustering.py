@@ -12,6 +12,7 @@ from scipy import sparse
 
 from rowsolve._system import System
 from rowsolve.clustering import Clusters, cluster_rows, partition_across, partition_within
+from rowsolve.clustering.online import _batches
 from rowsolve.sources import open_rows
 
 
@@ -35,6 +36,63 @@ def test_clusters__are_found_whatever_the_signs(seed):
     pairs = {(t, label) for t, label in zip(truth, found.labels, strict=True)}
     assert len(pairs) == 4  # the same partition
     assert system.rows_read == 400 + 128
+
+
+@pytest.mark.parametrize(
+    ("metric", "make"),
+    [
+        ("direction", np.asarray),
+        ("euclidean", np.asarray),
+        *((metric, sparse.csr_array) for metric in ("direction", "euclidean", "jaccard", "hamming")),
+    ],
+)
+def test_clusters__are_the_same_bits_for_any_number_of_threads(metric, make, monkeypatch):
+    monkeypatch.setattr("rowsolve._system._WORK_OF_A_THREAD", 100)  # so that small batches are shared as well
+    A, _ = clustered(k=5, n_rows=1503 if JIT else 603, n_columns=11, noise=1.0)
+    A *= np.random.default_rng(1).random(A.shape) < 0.5
+    b = A @ np.arange(11.0)
+    found = []
+    for threads in (1, 2, 3):
+        system = System(open_rows(make(A)), b, threads=threads)
+        found.append(cluster_rows(system, 5, np.random.default_rng(0), metric=metric))
+    for other in found[1:]:
+        np.testing.assert_array_equal(other.labels, found[0].labels)
+        np.testing.assert_array_equal(other.centroids, found[0].centroids)
+        np.testing.assert_array_equal(other.targets, found[0].targets)
+
+
+def purity(truth, labels):
+    """The share of rows that are of the sort that prevails in their cluster."""
+    counts = np.zeros((truth.max() + 1, labels.max() + 1))
+    np.add.at(counts, (truth, labels), 1)
+    return counts.max(axis=0).sum() / truth.size
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(("metric", "least"), [("direction", 0.9), ("euclidean", 0.75)])
+def test_loose_clusters__are_found_not_swallowed_by_the_first(metric, least):
+    found = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        truth = rng.integers(0, 4, 4000)
+        A = 0.5 * rng.standard_normal((4, 300))[truth] + rng.standard_normal((4000, 300))
+        found.append(purity(truth, run(A, 4, seed, metric=metric)[0].labels))
+    assert np.mean(found) > least  # one by one, it is 0.29 by Euclidean distance
+
+
+@pytest.mark.parametrize("alone", [0, 100, 10**9])
+def test_batches__grow_with_the_rows_seen_and_leave_none_out(alone):
+    edges = [
+        edge
+        for start in range(0, 20_000, 3_000)
+        for edge in _batches(start, min(start + 3_000, 20_000), alone, k=4, entries_per_row=1_000)
+    ]
+    assert edges[0][0] == 0
+    assert edges[-1][1] == 20_000
+    assert all(stop == start for (_, stop), (start, _) in pairwise(edges))
+    for start, stop in edges:
+        most = 3_000 if stop <= alone else max(64 if alone == 0 else 1, min(start // 16, 1_000))
+        assert 1 <= stop - start <= most
 
 
 def test_euclidean_clusters__are_split_by_signs():

@@ -14,6 +14,8 @@ from rowsolve.kernels.kmeans import (
     add_seed,
     distances_to_none,
     empty_centroids,
+    label_rows,
+    move_centroids,
     online_kmeans,
 )
 from rowsolve.sources import open_rows
@@ -62,6 +64,35 @@ def test_online_kmeans__matches_naive(store, metric, rate):
     scale = centroids.weight[:, None]
     np.testing.assert_allclose(centroids.vector * scale, vectors, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(centroids.target * centroids.weight, targets, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("metric", [DIRECTION, EUCLIDEAN])
+def test_batches__match_naive_whatever_the_number_of_parts(store, metric):
+    A, b, order = clustered(k=5)
+    b[7] = 0.0
+    rows, odd = open_rows(store(A)).rows, np.full(3, -1)
+    found = []
+    for n_parts in (1, 2, 3):
+        centroids, labels, scales = empty_centroids(5, 8, rows), np.empty(60, np.int64), np.empty(60)
+        assert seed_centroids(rows, b, order[:20], metric, np.linspace(0.1, 0.9, 5), centroids, odd) == 5
+        starts = centroids.vector * centroids.weight[:, None]
+        for start, stop in ((0, 10), (10, 33), (33, 60)):
+            middle = start + 2 * ((stop - start) // (2 * n_parts))  # after an even number: the same pairs of rows
+            for first, last in ((start, middle), (middle, stop)):
+                label_rows(rows, b, order, first, last, metric, centroids, 5, labels, scales, odd)
+            for part in range(n_parts):
+                move_centroids(rows, b, order, start, stop, 0.0, centroids, labels, scales, part, n_parts)
+        found.append((labels, *centroids))
+    for other in found[1:]:
+        for one, two in zip(found[0], other, strict=True):
+            np.testing.assert_array_equal(one, two)
+
+    batches = np.split(order, [10, 33])
+    expected, vectors, targets = naive.kmeans_in_batches(A, b, batches, starts, by_direction=metric == DIRECTION)
+    assert found[0][0].tolist() == expected.tolist()
+    np.testing.assert_allclose(centroids.vector * centroids.weight[:, None], vectors, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(centroids.target * centroids.weight, targets, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(centroids.vector_sq, (centroids.vector**2).sum(axis=1), rtol=1e-9)
 
 
 def test_online_kmeans__a_constant_rate_runs_for_ever():

@@ -4,13 +4,17 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from rowsolve._jit import kernel
 from rowsolve.kernels.rows import (
     NON_FINITE,
     ZERO,
     ZERO_AGAINST_B,
+    add_and_measure_row,
     add_gradient,
     distances,
     norms_of,
+    room_for_vectors,
+    row_products,
     usable_norm_sq,
 )
 from rowsolve.sources import open_rows
@@ -50,6 +54,36 @@ def test_gradient__matches_numpy(store):
     gradient = np.zeros(7)
     add_gradient(open_rows(store(A)).rows, b, np.arange(12), x, gradient)
     np.testing.assert_allclose(gradient, A.T @ (b - A @ x), rtol=1e-5, atol=1e-6)
+
+
+@kernel
+def all_products(rows, order, start, stop, vectors, out):
+    row_products(rows, order, start, stop, vectors, out)
+
+
+@pytest.mark.parametrize("n_vectors", [0, 1, 4, 5])
+@pytest.mark.parametrize(("start", "stop"), [(0, 8), (1, 8), (3, 4)])
+def test_products__match_numpy_for_even_and_odd_numbers(store, n_vectors, start, stop):
+    A, _, _ = some_rows()
+    rows, order = open_rows(store(A)).rows, np.array([5, 0, 3, 11, 5, 2, 1, 9])
+    vectors = room_for_vectors(rows, n_vectors, 7)
+    vectors[:] = np.random.default_rng(1).standard_normal((n_vectors, 7))
+    out = np.full((stop - start, n_vectors), np.nan)
+    all_products(rows, order, start, stop, vectors, out)
+    np.testing.assert_allclose(out, A[order[start:stop]] @ vectors.T, rtol=1e-5, atol=1e-6)
+
+
+@kernel
+def pull(rows, i, step, x):
+    return add_and_measure_row(rows, i, step, x)
+
+
+def test_add_and_measure__adds_and_returns_the_product_from_before(store):
+    A, _, x = some_rows()
+    moved = x.copy()
+    norm_sq, dot = pull(open_rows(store(A)).rows, 5, 0.5, moved)
+    np.testing.assert_allclose(moved, x + 0.5 * A[5], rtol=1e-6)
+    assert (norm_sq, dot) == pytest.approx((A[5] @ A[5], A[5] @ x), rel=1e-5)
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "csr"])

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowsolve.kernels.sampling import Deck, deal, deal_blocks, draw_many, fill_alias_table
+from rowsolve.kernels.sampling import Deck, deal, deal_blocks, deck_by_weight, draw_many, draw_one, fill_alias_table
 
 
 def probabilities(keep, other):
@@ -43,6 +43,18 @@ def test_draws__stay_in_their_group_and_never_take_weight_zero():
     assert np.mean(order == 9) == pytest.approx(0.75, abs=0.03)
     draw_many(deck, 1, np.random.default_rng(0), order)
     assert set(order.tolist()) == {3, 4}
+
+
+def test_draws__one_number_serves_for_the_place_and_the_coin():
+    weights = np.array([0.5, 4.0, 0.0, 1.0, 1.5, 3.0, 0.25])
+    deck, order = deck_by_weight(weights), np.empty(40_000, np.int64)
+    draw_many(deck, 0, np.random.default_rng(0), order)
+    counts, expected = np.bincount(order, minlength=7), order.size * weights / weights.sum()
+    assert counts[2] == 0
+    likely = expected > 0
+    assert ((counts - expected)[likely] ** 2 / expected[likely]).sum() < 20.5  # chi squared, 5 degrees: 1 in 1000
+    rng = np.random.default_rng(0)
+    assert [draw_one(deck, 0, rng) for _ in range(50)] == order[:50].tolist()
 
 
 @given(first=st.integers(0, 9), count=st.integers(1, 10), seed=st.integers(0, 10**6))

@@ -69,3 +69,18 @@ def test_greedy_sweep__matches_naive(problem, n_candidates, n_groups):
     np.testing.assert_allclose(drops, expected_drops, rtol=1e-9)
     np.testing.assert_allclose(position.sketched, phi @ expected[0], rtol=1e-9, atol=1e-11)
     np.testing.assert_allclose(position.centroid_gaps, (targets - centroids @ expected[0]) / norms, atol=1e-10)
+
+
+def test_greedy_sweep__draws_candidates_by_squared_norm():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((6, 4)) * np.array([0.5, 1, 1, 2, 2, 3])[:, None]
+    sketch, rows = empty_sketch(6, 2, 0), open_rows(A).rows
+    sketch_rows(rows, np.zeros(6), 0, 6, rng.standard_normal((2, 4)), np.zeros((0, 4)), sketch, np.full(3, -1))
+    deck = Deck(np.arange(6), np.array([0, 6]), np.empty(6), np.empty(6, np.int64))
+    fill_alias_table(sketch.norms_sq, deck.keep, deck.other)
+    position = Position(np.zeros(2), np.zeros(0), np.zeros(0))  # all distances are 0: the first candidate is taken
+    visited = np.empty(8000, np.int64)
+    greedy_sweep(rows, np.zeros(6), sketch, deck, 2, position, np.zeros((1, 4)), rng, np.empty(1), visited)
+    assert visited[::2].tolist() == visited[1::2].tolist()
+    expected = 4000 * sketch.norms_sq / sketch.norms_sq.sum()
+    assert ((np.bincount(visited[::2], minlength=6) - expected) ** 2 / expected).sum() < 20.5  # 1 in 1000

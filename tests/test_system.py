@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import STORES, gaussian
+
+import rowsolve
+from rowsolve import _system
+from rowsolve._system import System
+from rowsolve.sources import open_rows
+
+
+@pytest.fixture(autouse=True)
+def wake_threads_for_little(monkeypatch):
+    monkeypatch.setattr(_system, "_WORK_OF_A_THREAD", 100)
+
+
+def system_of(A, b=None, threads=1):
+    return System(open_rows(A), np.zeros(A.shape[0]) if b is None else b, threads=threads)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+@pytest.mark.parametrize(("start", "stop"), [(0, 1), (0, 2), (3, 14), (5, 25)])
+def test_slices__cover_the_range_in_even_steps(threads, start, stop):
+    system, slices = system_of(np.ones((30, 2)), threads=threads), []
+    system.in_slices(lambda a, z, _: slices.append((a, z)), start, stop, 1e9)
+    slices.sort()
+    assert 1 <= len(slices) <= threads
+    assert [i for a, z in slices for i in range(a, z)] == list(range(start, stop))
+    assert all((z - a) % 2 == 0 for a, z in slices[:-1])
+
+
+def test_threads__are_woken_only_when_it_pays():
+    system = system_of(np.ones((4, 2)), threads=3)
+    assert [system.threads_for(work) for work in (0, 199, 200, 300, 1e9)] == [1, 1, 2, 3, 3]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_odd_rows__the_last_of_each_sort_is_noted_for_any_number_of_threads(threads):
+    A = np.ones((40, 5))
+    A[[2, 17, 30]] = 0.0
+    b = np.zeros(40)
+    b[17] = 1.0
+    system = system_of(A, b, threads)
+    system.look_at_odd_rows = lambda: None
+    assert np.flatnonzero(system.norms_sq() == 0.0).tolist() == [2, 17, 30]
+    assert system.odd.tolist() == [-1, 17, 30]
+    assert system.rows_read == 40
+
+
+@pytest.mark.parametrize("keep", STORES, ids=lambda store: store.__name__.removeprefix("as_"))
+@pytest.mark.parametrize("name", ["randomized", "jl", "cluster-jl", "extended"])
+def test_preparation__is_the_same_bits_for_any_number_of_threads(name, keep, tmp_path):
+    A, b, _ = gaussian(301, 13)
+    kept, method = keep(A, tmp_path), rowsolve.METHODS[name]()
+    iterates = []
+    for threads in (1, 2, 3):
+        system, rng = System(open_rows(kept), b, threads=threads), np.random.default_rng(0)
+        x, drops = np.ones((2, 13)), np.empty(2)
+        order = method.advance(method.prepare(system, rng), x, 64, rng, drops)
+        iterates.append((order, x, drops, system.rows_read))
+    for other in iterates[1:]:
+        for one, two in zip(iterates[0], other, strict=True):
+            np.testing.assert_array_equal(one, two)
+
+
+def test_preparation__names_a_bad_row_from_any_thread():
+    A, b, _ = gaussian(200, 10)
+    A[150, 4] = np.nan
+    with pytest.raises(ValueError, match="row 150 has nan in column 4"):
+        system_of(A, b, threads=3).norms_sq()
