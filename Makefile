@@ -4,7 +4,7 @@
 PYTHON ?= python3
 RUN = .venv/bin/python
 
-.PHONY: demo test lint docs paper bench-steps clean
+.PHONY: demo test lint docs paper bench-steps bench-greedy bench-kmeans clean
 
 demo: .venv/ready
 	$(RUN) -m rowsolve demo
@@ -27,6 +27,12 @@ paper: .venv/ready
 
 bench-steps: .venv/ready-bench
 	$(RUN) benchmarks/steps.py
+
+bench-greedy: .venv/ready
+	$(RUN) benchmarks/greedy.py
+
+bench-kmeans: .venv/ready-bench
+	$(RUN) benchmarks/kmeans.py
 
 .venv/ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "rowsolve needs Python 3.11 or later: set PYTHON=python3.x"; exit 1; }
