@@ -47,14 +47,15 @@ def warm_up(method: Method, source: Source, threads: int) -> float:
 
 
 def _a_few_rows(rows: DenseRows | CSRRows) -> DenseRows | CSRRows:
-    """Return 8 rows of 3 ones, of the same type to the compiler as `rows`."""
+    """Return 8 rows of 3 numbers, of the same type to the compiler as `rows`; different, so that they form clusters."""
+    few = 1.0 + np.arange(24.0).reshape(8, 3) ** 2 % 7.0
     if isinstance(rows, CSRRows):
-        data = frozen(np.ones(24, rows.data.dtype))
+        data = frozen(few.astype(rows.data.dtype).ravel())
         indices = frozen(np.tile(np.arange(3, dtype=rows.indices.dtype), 8))
         return CSRRows(data, indices, frozen(np.arange(0, 25, 3, dtype=rows.indptr.dtype)))
     flags = rows.values.flags
     if flags.c_contiguous:
-        return DenseRows(frozen(np.ones((8, 3), rows.values.dtype)))
+        return DenseRows(frozen(few.astype(rows.values.dtype)))
     if flags.f_contiguous:
-        return DenseRows(frozen(np.ones((8, 3), rows.values.dtype, order="F")))
-    return DenseRows(frozen(np.ones((16, 6), rows.values.dtype)[::2, ::2]))
+        return DenseRows(frozen(few.astype(rows.values.dtype, order="F")))
+    return DenseRows(frozen(np.repeat(np.repeat(few, 2, axis=0), 2, axis=1).astype(rows.values.dtype)[::2, ::2]))

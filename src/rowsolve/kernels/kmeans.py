@@ -105,8 +105,8 @@ def add_seed(rows, b, sample, metric, draws, far, least, centroids, group, share
     taken: a single draw misses a whole cluster now and then. ``share(call, n)`` may split ``call(0, n)``.
     """
     running = np.cumsum(far)
-    chosen = np.searchsorted(running, draws * running[-1], side="right")
-    chosen = chosen[far[np.minimum(chosen, far.size - 1)] > least]
+    chosen = np.minimum(np.searchsorted(running, draws * running[-1], side="right"), far.size - 1)
+    chosen = chosen[far[chosen] > least]
     if not chosen.size:
         return False
     candidates = empty_centroids(chosen.size, centroids.vector.shape[1], rows)
@@ -199,7 +199,7 @@ def move_centroids(rows, b, order, start, stop, rate, centroids, labels, scales,
 @kernel
 def online_kmeans(rows, b, order, metric, rate, centroids, k, labels, odd):  # centroids, labels, odd: INOUT
     """Visit the rows in `order` once: label each with its nearest centroid, which moves towards it at once."""
-    scales = np.empty(order.size)
+    scales, part, n_parts = np.empty(order.size), np.int64(0), np.int64(1)  # literals would compile it once more
     for t in range(order.size):
         label_rows(rows, b, order, t, t + 1, metric, centroids, k, labels, scales, odd)
-        move_centroids(rows, b, order, t, t + 1, rate, centroids, labels, scales, 0, 1)
+        move_centroids(rows, b, order, t, t + 1, rate, centroids, labels, scales, part, n_parts)
