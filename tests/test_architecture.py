@@ -10,7 +10,7 @@ import pytest
 import rowsolve
 
 SOURCE = Path(rowsolve.__file__).parent
-HEAVY = {"rich", "typer", "matplotlib", "dask", "sklearn", "h5py", "zarr", "pyarrow"}
+HEAVY = {"rich", "typer", "matplotlib", "dask", "sklearn", "h5py", "zarr", "pyarrow", "kaczmarz", "threadpoolctl"}
 # room -> what it may import of rowsolve; a room may always import itself
 ROOMS = {
     "kernels": {"_barrier", "_jit", "_simd"},
@@ -20,7 +20,8 @@ ROOMS = {
     "sources": {"kernels.rows"},
     "theory": set(),
     "experiments": {"", "clustering", "sources", "_system"},
-    "cli": {"", "methods", "sources", "experiments"},
+    "race": {"", "_threads", "sources", "experiments"},
+    "cli": {"", "_threads", "methods", "sources", "experiments", "race"},
     "_barrier": set(),
     "_jit": set(),
     "_simd": set(),

@@ -92,6 +92,29 @@ def demo(
 
 
 @app.command()
+def race(
+    matrix: Annotated[Path, typer.Argument(metavar="A", help="The matrix: .npy, .npz, .mtx, .mtx.gz or .csv.")],
+    rhs: Annotated[Path, typer.Argument(metavar="b", help="The right-hand side, in any of these formats.")],
+    error: Annotated[float, typer.Option(help="The true norm(x - x*) / norm(x*) that everybody is to reach.")] = 1e-6,
+    methods: Annotated[str, typer.Option(help="More methods of rowsolve besides auto: names with commas.")] = "",
+    repeats: Annotated[int, typer.Option(min=1, help="Timed runs each, in turns; the least time counts.")] = 5,
+    threads: Annotated[int | None, typer.Option(min=1, help="For BLAS and rowsolve; all cores if not given.")] = None,
+    limit: Annotated[float, typer.Option(help="Seconds that one run may take.")] = 60.0,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write every time to this .json file.")] = None,
+) -> None:
+    """Race rowsolve against numpy, scipy and scikit-learn on your own A x = b.
+
+    Each is run at tighter and tighter tolerances until its x is as near to the least-squares solution as asked, and
+    then timed. Exit code 0: rowsolve got there, 1: it did not, 2: bad input.
+    """
+    from rowsolve.cli.race import run_race_command
+
+    names = [name.strip() for name in methods.split(",") if name.strip()]
+    options = {"error": error, "repeats": repeats, "threads": threads, "limit": limit}
+    raise typer.Exit(run_race_command(matrix, rhs, names, options, json_file))
+
+
+@app.command()
 def reproduce(
     figure: Annotated[str | None, typer.Option(help="Only this one: 1, 2, 3, map or sketch. All if not given.")] = None,
     out: Annotated[Path, typer.Option(help="The folder for pictures and tables.")] = Path("rowsolve-figures"),

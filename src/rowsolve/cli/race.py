@@ -1,0 +1,144 @@
+"""``rowsolve race``: ours against what one would take instead, on one's own files."""
+
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import rowsolve
+from rowsolve._threads import available_cores
+from rowsolve.cli.output import OutputFile
+from rowsolve.race.contestant import is_sparse
+from rowsolve.race.lineup import line_up
+from rowsolve.race.machine import available_bytes, blas_threads, describe
+from rowsolve.race.problem import Problem, least_squares
+from rowsolve.race.report import outcome_in_words, ratio_in_words, seconds_in_words, verdict
+from rowsolve.race.results import REACHED, Outcome, Result, as_document
+from rowsolve.race.running import Rules, run_race
+from rowsolve.sources import load_matrix, load_vector, open_rows
+from rowsolve.sources.rows import as_vector
+
+__all__ = ["race_table", "run_race_command"]
+
+GOT_THERE, DID_NOT, BAD_INPUT = 0, 1, 2
+
+
+def run_race_command(
+    matrix: Path, rhs: Path, methods: list[str], options: dict[str, Any], json_file: Path | None
+) -> int:
+    """Race, print the table and the verdict, write the JSON file; return the exit code."""
+    try:
+        with OutputFile(json_file, (".json",)) if json_file else nullcontext() as target:
+            result, remarks = _race(matrix, rhs, methods, _rules(options))
+            if target is not None:
+                text = json.dumps(as_document([result]), indent=1, allow_nan=False) + "\n"
+                target.write(lambda file: file.writelines([text.encode()]))
+    except (ValueError, TypeError, OSError, MemoryError) as error:
+        words = f"not enough memory: {error}" if isinstance(error, MemoryError) else str(error)
+        Console(stderr=True).print(f"error: {words}", style="red", markup=False, highlight=False, soft_wrap=True)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        Console(stderr=True).print("interrupted: nothing was written.", style="red")
+        return DID_NOT
+    _print(result, remarks)
+    return GOT_THERE if result.ours.verdict == REACHED else DID_NOT
+
+
+def _rules(options: dict[str, Any]) -> Rules:
+    error, limit = options["error"], options["limit"]
+    if not 0.0 < error < 1.0:
+        raise ValueError(f"`--error` must be between 0 and 1, got {error:g}.")
+    if not limit > 0.0:
+        raise ValueError(f"`--limit` must be above 0 seconds, got {limit:g}.")
+    return Rules(error, options["repeats"], limit, options["threads"] or available_cores())
+
+
+def _race(matrix: Path, rhs: Path, methods: list[str], rules: Rules) -> tuple[Result, list[str]]:
+    """Return the result, and what must be said about it besides the table."""
+    _check_names(methods)
+    A, b = _load(matrix, rhs)
+    contestants, absent = line_up(methods, rules.threads)
+    console = Console(stderr=True)
+    with console.status("looking for the solution to judge by …") as status, blas_threads(rules.threads):
+        problem = Problem(A, b, least_squares(A, b, rules.limit))
+        outcomes = run_race(problem, contestants, rules, lambda words: status.update(f"{words} …"))
+    remarks = [f"Judged by {problem.reference.words}."]
+    if problem.reference.doubt > 0.1 * rules.error:
+        remarks.append(
+            f"A is so ill-conditioned that this is itself right to about {problem.reference.doubt:.0e} only: "
+            "ratios at this error mean little."
+        )
+    if isinstance(A, np.memmap):
+        remarks.append("A stays in its file, because it is large for this memory; those that copy it are left out.")
+    result = Result(
+        case=matrix.name, family="own data", n_rows=A.shape[0], n_columns=A.shape[1], kind=problem.kind,
+        error=rules.error, reference=problem.reference.words, threads=rules.threads, outcomes=outcomes,
+        absent=absent, machine=describe(),
+    )  # fmt: skip
+    return result, remarks
+
+
+def _check_names(methods: list[str]) -> None:
+    """Find wrong names before anything is loaded."""
+    for name in methods:
+        if name not in {"auto", *rowsolve.METHODS}:
+            raise ValueError(f"unknown method {name!r}: `--methods` takes names from `rowsolve methods`, with commas.")
+
+
+def _load(matrix: Path, rhs: Path) -> tuple[Any, np.ndarray]:
+    """Return A as everybody takes it, in memory if there is plenty of it, and b."""
+    A = load_matrix(matrix)
+    source = open_rows(A)  # only to check it
+    b, _ = as_vector(load_vector(rhs), "b", source.shape[0], "row of `A`")
+    if is_sparse(A):
+        A = A.tocsr()
+    elif not isinstance(A, np.memmap) or 5 * A.nbytes < available_bytes():
+        A = np.array(A)
+    return (A if A.dtype in (np.float32, np.float64) else A.astype(np.float64)), b
+
+
+def _print(result: Result, remarks: list[str]) -> None:
+    console = Console(highlight=False)
+    console.print(race_table(result))
+    for words in [
+        verdict(result),
+        *remarks,
+        *(f"Not in the race: {name}, {why}." for name, why in result.absent.items()),
+    ]:
+        console.print(words, markup=False)
+
+
+def race_table(result: Result) -> Table:
+    """Return one line a contestant."""
+    title = (
+        f"{result.n_rows:,} x {result.n_columns:,} ({result.kind}), true relative error {result.error:g} wanted, "
+        f"{result.threads} thread{'s' if result.threads != 1 else ''}"
+    )
+    table = Table("solver", title=title, caption="ratio: time over that of rowsolve auto; above 1 rowsolve is faster")
+    for column in ("seconds", "ratio", "true error", "set to", "passes over A", "timed runs"):
+        table.add_column(column, justify="right")
+    table.add_column("remarks", overflow="fold")
+    for outcome in result.outcomes:
+        table.add_row(*_cells(result, outcome), style="bold" if outcome is result.ours else None)
+    return table
+
+
+def _cells(result: Result, outcome: Outcome) -> list[str]:
+    reached = outcome.verdict == REACHED
+    ratio = result.ratio(outcome)
+    return [
+        outcome.name,
+        seconds_in_words(outcome.best).removesuffix(" s") if reached else "",
+        ratio_in_words(ratio) if reached and ratio and outcome is not result.ours else "",
+        "" if outcome.error is None else f"{outcome.error:.1e}",
+        f"{outcome.knob} {outcome.setting:g}" if outcome.knob and outcome.setting else "",
+        "" if outcome.passes is None else f"{outcome.passes:.3g}",
+        str(len(outcome.seconds)) if reached else "",
+        outcome.status if reached else outcome_in_words(outcome),
+    ]

@@ -1,0 +1,111 @@
+"""Contestants that factor: exact, nothing to set, and not to be stopped on the way, so their time is predicted."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rowsolve.race.contestant import Contestant, Finish, is_sparse
+from rowsolve.race.machine import seconds_for_flops
+
+__all__ = ["Cholesky", "LinearRegression", "Lstsq"]
+
+SECONDS_A_SPARSE_PRODUCT = 5e-9  # of two stored numbers in A.T @ A, on a core of 2020; only a prediction
+
+
+class Direct(Contestant):
+    """One run, one answer."""
+
+    knob: ClassVar[str] = ""
+
+    def settings(self, A: Any, error: float) -> Iterator[float]:
+        """Yield once."""
+        yield 0.0
+
+    def run(self, A: Any, b: np.ndarray, setting: float, seconds: float) -> Finish:
+        """Solve."""
+        return Finish(self.solve(A, b), "solved")
+
+    @abstractmethod
+    def solve(self, A: Any, b: np.ndarray) -> np.ndarray:
+        """Return x."""
+
+
+class Lstsq(Direct):
+    """`numpy.linalg.lstsq`: singular values, by LAPACK's gelsd. It copies A."""
+
+    name = "numpy lstsq"
+    library = package = "numpy"
+
+    def solve(self, A: Any, b: np.ndarray) -> np.ndarray:
+        """Return the least-squares solution of least norm."""
+        return np.linalg.lstsq(A, b)[0]
+
+    def refusal(self, A: Any) -> str:
+        """Refuse what it would have to copy into memory in another form."""
+        if is_sparse(A):
+            return "takes no sparse matrices"
+        return "would copy the file into memory" if isinstance(A, np.memmap) else ""
+
+    def expected_seconds(self, A: Any) -> float:
+        """QR of A, then the singular values of R."""
+        n_rows, n_columns = A.shape
+        return seconds_for_flops(2.0 * n_rows * n_columns**2 + 12.0 * n_columns**3)
+
+    def expected_bytes(self, A: Any) -> float:
+        """One copy in Fortran order, and the work space."""
+        return 1.2 * A.nbytes + 24.0 * A.shape[1] ** 2
+
+
+class LinearRegression(Lstsq):
+    """`sklearn.linear_model.LinearRegression` without intercept: scipy's gelsd, after two copies of A."""
+
+    name = "sklearn LinearRegression"
+    library, package = "sklearn", "scikit-learn"
+
+    def solve(self, A: Any, b: np.ndarray) -> np.ndarray:
+        """Fit and return the coefficients."""
+        from sklearn.linear_model import LinearRegression as Estimator
+
+        return Estimator(fit_intercept=False).fit(A, b).coef_
+
+    def refusal(self, A: Any) -> str:
+        """Refuse sparse matrices, for which it is no more than a name."""
+        if is_sparse(A):
+            return "runs scipy lsqr on sparse matrices, which is in the race itself"
+        return super().refusal(A)
+
+    def expected_bytes(self, A: Any) -> float:
+        """Two copies more than A."""
+        return super().expected_bytes(A) + A.nbytes
+
+
+class Cholesky(Direct):
+    """The normal equations ``A.T @ A x = A.T @ b`` by Cholesky: one pass, and the condition of A squared."""
+
+    name = "normal equations"
+
+    def solve(self, A: Any, b: np.ndarray) -> np.ndarray:
+        """Return x; raise if the Gram matrix is numerically not positive definite."""
+        from scipy.linalg import cho_factor, cho_solve
+
+        gram = A.T @ A
+        if is_sparse(gram):
+            gram = gram.toarray()
+        return cho_solve(cho_factor(gram, overwrite_a=True), A.T @ b)
+
+    def expected_seconds(self, A: Any) -> float:
+        """Half of all products of two columns, and the factor."""
+        n_columns = A.shape[1]
+        factor = seconds_for_flops(n_columns**3 / 3.0)
+        if is_sparse(A):
+            per_row = np.diff(A.tocsr().indptr).astype(float)
+            return factor + SECONDS_A_SPARSE_PRODUCT * float(per_row @ per_row)
+        return factor + seconds_for_flops(1.0 * A.shape[0] * n_columns**2)
+
+    def expected_bytes(self, A: Any) -> float:
+        """Count the Gram matrix, and the sparse one that it is made of."""
+        return (24.0 if is_sparse(A) else 8.0) * A.shape[1] ** 2

@@ -1,0 +1,48 @@
+"""rowsolve in the race."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+import rowsolve
+from rowsolve.race.contestant import Contestant, Finish
+
+__all__ = ["Rowsolve", "threads_option"]
+
+
+@dataclass(frozen=True)
+class Rowsolve(Contestant):
+    """`rowsolve.solve` with one method; the same seed in every run, so that every run does the same."""
+
+    method: str = "auto"
+    threads: int | None = None
+    seed: int = 0
+
+    library: ClassVar[str] = "rowsolve"
+    package: ClassVar[str] = "rowsolve"
+    ours: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The method after the library's name."""
+        return f"rowsolve {self.method}"
+
+    def run(self, A: Any, b: np.ndarray, setting: float, seconds: float) -> Finish:
+        """Solve to ``rtol=setting``."""
+        solution = rowsolve.solve(
+            A, b, self.method, rtol=setting, rng=self.seed, max_seconds=seconds, **threads_option(self.threads)
+        )
+        if solution.status is rowsolve.Status.INTERRUPTED:
+            raise KeyboardInterrupt  # solve() gives back its x; here it ends the race
+        status = f"{solution.status.name} ({solution.method})"
+        return Finish(solution.x, status, solution.passes, outside=solution.compile_seconds)
+
+
+def threads_option(threads: int | None) -> dict[str, Any]:
+    """Return the argument that sets the number of threads, if `rowsolve.solve` has one."""
+    known = "threads" in inspect.signature(rowsolve.solve).parameters
+    return {"threads": threads} if known and threads is not None else {}

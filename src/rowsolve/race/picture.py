@@ -1,0 +1,90 @@
+"""The picture of many races: how many times as long as ours the best peer took."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rowsolve.experiments.style import new_figure, tidy
+from rowsolve.race.report import ratio_in_words
+from rowsolve.race.results import Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["draw_ratios"]
+
+MET, SHORT, BAND = "#0072B2", "#D55E00", "#F3F3F3"
+
+
+def draw_ratios(results: Sequence[Result]) -> Figure:
+    """Return one line a case: a dot at the ratio to its best peer, a tick at the target, a line at 1."""
+    figure = new_figure(9.0, 1.6 + 0.27 * len(results))
+    axes: Axes = figure.subplots()
+    low, high = _limits(results)
+    axes.set_xscale("log")
+    axes.set_xlim(low, high)
+    axes.set_ylim(len(results) - 0.4, -0.6)
+    _draw_bands(axes, results)
+    axes.axvline(1.0, color="black", linewidth=1.0, zorder=1)
+    for y, result in enumerate(results):
+        _draw_case(axes, y, result, low, high)
+    axes.set_yticks(range(len(results)), [result.case for result in results])
+    axes.set_xlabel(
+        "time of the best peer / time of rowsolve, to the same true error (log scale)\nright of 1 rowsolve is faster"
+    )
+    tidy(axes)
+    axes.grid(visible=False, axis="y")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    _add_legend(axes)
+    return figure
+
+
+def _limits(results: Sequence[Result]) -> tuple[float, float]:
+    """Return limits that hold all ratios and targets, with room for words on the right."""
+    values = [value for one in results for value in (one.best_ratio, one.target or 1.0) if 0.0 < value < math.inf]
+    low, high = min([0.5, *values]), max([2.0, *values])
+    return low / 1.6, high * (high / low) ** 0.3 * 1.6
+
+
+def _draw_bands(axes: Axes, results: Sequence[Result]) -> None:
+    """Shade every other family."""
+    families = list(dict.fromkeys(result.family for result in results))
+    for y, result in enumerate(results):
+        if families.index(result.family) % 2:
+            axes.axhspan(y - 0.5, y + 0.5, color=BAND, linewidth=0, zorder=0)
+
+
+def _draw_case(axes: Axes, y: int, result: Result, low: float, high: float) -> None:
+    ratio = result.best_ratio
+    colour = SHORT if result.on_target is False else MET
+    if result.target:
+        axes.plot([result.target] * 2, [y - 0.32, y + 0.32], color="grey", linewidth=2.0, zorder=2)
+    if 0.0 < ratio < math.inf:
+        axes.plot([1.0, ratio], [y, y], color=colour, linewidth=1.5, alpha=0.45, zorder=2)
+        axes.plot(ratio, y, "o", color=colour, markersize=6, zorder=3)
+        peer = result.best_peer
+        words = f"{ratio_in_words(ratio)}  {peer.name if peer else ''}"
+        place = max(ratio, result.target or 0.0, 1.0)
+    elif math.isinf(ratio):
+        axes.plot(high / 1.1, y, ">", color=colour, markersize=7, zorder=3)
+        words, place = "only rowsolve got there", max(result.target or 0.0, 1.0)
+    else:
+        axes.plot(low * 1.1, y, "X" if math.isnan(ratio) else "<", color=SHORT, markersize=7, zorder=3)
+        peer = result.best_peer
+        words = f"rowsolve did not get there, {peer.name} did" if peer else "nobody got there"
+        place = max(result.target or 0.0, 1.0)
+    axes.annotate(
+        words, (place, y), xytext=(7, 0), textcoords="offset points", va="center", fontsize=8, color="#333333"
+    )
+
+
+def _add_legend(axes: Axes) -> None:
+    shapes = [
+        axes.plot([], [], "o", color=MET, label="target met")[0],
+        axes.plot([], [], "o", color=SHORT, label="short of the target")[0],
+        axes.plot([], [], "|", color="grey", markersize=9, markeredgewidth=2, label="target")[0],
+    ]
+    axes.legend(handles=shapes, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3, frameon=False, fontsize=9)

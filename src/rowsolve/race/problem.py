@@ -1,0 +1,149 @@
+"""A system and what a contestant's x is judged by: the known solution, or the least-squares one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rowsolve.race.contestant import TimeIsUp, is_sparse
+from rowsolve.race.iterative import LSMR
+from rowsolve.race.machine import available_bytes, seconds_for_flops
+
+__all__ = ["Problem", "Reference", "known", "least_squares", "tiny_like"]
+
+EPS = float(np.finfo(float).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """The x to reach.
+
+    Attributes
+    ----------
+    x : ndarray
+    words : str
+        Where it comes from.
+    doubt : float
+        About how large its own relative error may be (a bound of first order, often too large); 0 if it is exact.
+    """
+
+    x: np.ndarray
+    words: str
+    doubt: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A x = b with the x to reach."""
+
+    A: Any
+    b: np.ndarray
+    reference: Reference
+
+    def __post_init__(self) -> None:
+        if not np.any(self.reference.x):
+            raise ValueError("the solution is x = 0, to which there is no relative error: nothing to race for.")
+
+    def error_of(self, x: np.ndarray) -> float:
+        """Return ``norm(x - reference) / norm(reference)``; infinity if x is not finite."""
+        error = float(np.linalg.norm(x - self.reference.x) / np.linalg.norm(self.reference.x))
+        return error if math.isfinite(error) else math.inf
+
+    @property
+    def kind(self) -> str:
+        """How A is stored, in words."""
+        if is_sparse(self.A):
+            return f"sparse, {100.0 * self.A.nnz / math.prod(self.A.shape):.2g}% stored"
+        return "memory map" if isinstance(self.A, np.memmap) else "dense"
+
+
+def known(x: np.ndarray) -> Reference:
+    """Return the solution that the system was made of."""
+    return Reference(np.asarray(x, dtype=float), "the solution that b was made of")
+
+
+def least_squares(A: Any, b: np.ndarray, seconds: float = math.inf) -> Reference:
+    """Return the least-squares solution (of least norm) by LAPACK, or by LSMR if that would take too long.
+
+    LAPACK gets ``[A b]`` piece by piece, ``R = qr([R; piece])``, so that neither a copy of a large A nor of a file is
+    made; Householder's QR is stable, and so is x from the R of ``[A b]``.
+
+    Raises
+    ------
+    ValueError
+        If A is not finite, or if even LSMR takes longer than `seconds`.
+    """
+    n_rows, n_columns = A.shape
+    needed = 8.0 * (_piece_rows(n_columns) + 3 * n_columns) * n_columns
+    expected = seconds_for_flops(2.0 * (1.0 + n_columns / _piece_rows(n_columns)) * n_rows * n_columns**2)
+    if expected <= seconds and needed <= 0.5 * available_bytes():
+        return _by_qr(A, b)
+    too_much = f"about {expected:.0f} s" if expected > seconds else f"{needed / 1e9:.1f} GB of memory"
+    return _by_lsmr(A, b, seconds, too_much)
+
+
+def _by_qr(A: Any, b: np.ndarray) -> Reference:
+    from scipy.linalg import lapack, qr, solve_triangular
+
+    n_columns = A.shape[1]
+    R = np.empty((0, n_columns + 1))
+    for piece, right in _pieces(A, b):
+        block = np.empty((len(R) + len(right), n_columns + 1), order="F")
+        block[: len(R)], block[len(R) :, :-1], block[len(R) :, -1] = R, piece, right
+        R = qr(block, mode="r", overwrite_a=True, check_finite=False)[0][: n_columns + 1]
+    square = R[:n_columns, :n_columns]
+    inverse_condition = lapack.dtrcon(square)[0] if len(R) >= n_columns else 0.0
+    if inverse_condition <= EPS * n_columns:
+        x = np.linalg.lstsq(R[:, :-1], R[:, -1])[0]
+        return Reference(x, "the least-squares solution of least norm by LAPACK (the columns of A are dependent)")
+    x = solve_triangular(square, R[:n_columns, -1])
+    misfit = abs(R[n_columns, -1]) if len(R) > n_columns else 0.0
+    condition = 1.0 / inverse_condition
+    doubt = EPS * condition * (1.0 + condition * misfit / (np.linalg.norm(square, 1) * np.linalg.norm(x) or 1.0))
+    return Reference(x, "the least-squares solution by LAPACK", float(doubt))
+
+
+def _by_lsmr(A: Any, b: np.ndarray, seconds: float, too_much: str) -> Reference:
+    try:
+        x = LSMR().run(A, b, 1e-14, seconds).x
+    except TimeIsUp:
+        raise ValueError(
+            f"no reference was found to judge by: LAPACK would take {too_much}, and LSMR took more than {seconds:g} s; "
+            "allow more with --limit."
+        ) from None
+    return Reference(x, f"LSMR with a tolerance of 1e-14, because LAPACK would take {too_much}")
+
+
+def _piece_rows(n_columns: int) -> int:
+    """Return the rows of a piece: enough that going over R again costs little."""
+    return max(2 * n_columns, 2048)
+
+
+def _pieces(A: Any, b: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    step = _piece_rows(A.shape[1])
+    rows = A.tocsr() if is_sparse(A) else A
+    for start in range(0, A.shape[0], step):
+        piece = rows[start : start + step]
+        piece = piece.toarray() if is_sparse(piece) else np.asarray(piece)
+        bad = np.argwhere(~np.isfinite(piece))
+        if len(bad):
+            row, column = bad[0]
+            raise ValueError(f"`A` must be finite: row {start + row} has {piece[row, column]} in column {column}.")
+        yield piece, b[start : start + step]
+
+
+def tiny_like(A: Any) -> tuple[Any, np.ndarray]:
+    """Return a system of 40 equations in 4 unknowns, of the same kind as `A` to a compiler."""
+    from scipy import sparse
+
+    values = np.random.default_rng(0).standard_normal((40, 4)).astype(A.dtype)
+    if is_sparse(A):
+        small = sparse.csr_array(values) if isinstance(A, sparse.sparray) else sparse.csr_matrix(values)
+        small.indices, small.indptr = small.indices.astype(A.indices.dtype), small.indptr.astype(A.indptr.dtype)
+        return small, values.sum(axis=1, dtype=float)
+    fortran = A.flags.f_contiguous and not A.flags.c_contiguous
+    return np.asfortranarray(values) if fortran else values, values.sum(axis=1, dtype=float)

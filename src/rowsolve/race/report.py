@@ -1,0 +1,107 @@
+"""Results in words and as a table of Markdown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from rowsolve.race.results import NEVER, REACHED, SKIPPED, Outcome, Result
+
+__all__ = [
+    "machine_in_words",
+    "outcome_in_words",
+    "ratio_in_words",
+    "results_as_markdown",
+    "seconds_in_words",
+    "verdict",
+]
+
+
+def ratio_in_words(ratio: float) -> str:
+    """Return a ratio to three figures; ``only rowsolve`` for infinity, ``never`` for 0, ``nobody`` for NaN."""
+    if math.isnan(ratio):
+        return "nobody"
+    if math.isinf(ratio):
+        return "only rowsolve"
+    return f"{_three_figures(ratio)}" if ratio else "never"
+
+
+def seconds_in_words(seconds: float) -> str:
+    """Return seconds to three figures."""
+    return f"{_three_figures(seconds)} s" if math.isfinite(seconds) else "never"
+
+
+def _three_figures(value: float) -> str:
+    """Return `value` to three figures, without an exponent and without figures that say nothing."""
+    digits = 2 if value == 0.0 else max(0, 2 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{min(digits, 5)}f}"
+
+
+def outcome_in_words(outcome: Outcome) -> str:
+    """Say what became of a contestant that did not get there; empty if it did."""
+    if outcome.verdict == SKIPPED:
+        return f"skipped: {outcome.why}"
+    if outcome.verdict == NEVER:
+        best = "" if outcome.error is None else f"best error {outcome.error:.1e}; "
+        return f"never: {best}{outcome.why}"
+    return ""
+
+
+def verdict(result: Result) -> str:
+    """Say who won and by what factor."""
+    ours, peer = result.ours, result.best_peer
+    wanted = f"a true relative error of {result.error:g}"
+    if ours.verdict != REACHED:
+        lost = f"{ours.name} did not reach {wanted} ({outcome_in_words(ours)})."
+        return f"{lost} {f'{peer.name} did, in {seconds_in_words(peer.best)}.' if peer else 'Nobody else did either.'}"
+    if peer is None:
+        return f"Only {ours.name} reached {wanted}, in {seconds_in_words(ours.best)}."
+    ratio = result.ratio(peer)
+    if ratio >= 1.0:
+        return f"{ours.name} won: {ratio_in_words(ratio)} times as fast as the best other, {peer.name}, to {wanted}."
+    return f"{peer.name} won: {ratio_in_words(1.0 / ratio)} times as fast as {ours.name}, to {wanted}."
+
+
+def machine_in_words(machine: dict[str, Any]) -> str:
+    """Return what matters most of a machine, in one line."""
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    memory = f", {machine['memory_gb']:.0f} GB" if machine.get("memory_gb") else ""
+    cores = f"{machine['cores']} core{'s' if machine['cores'] != 1 else ''}"
+    blas = " and ".join(machine["blas"])
+    return f"{machine['cpu']}, {cores}{memory}; Python {machine['python']}, {versions}; {blas}"
+
+
+def results_as_markdown(results: Sequence[Result]) -> str:
+    """Return the table of the README: each case with the best peer, and what the figures were made on."""
+    lines = ["| case | size | rowsolve | best other | its time | ratio | target |", "|---|---|---|---|---|---|---|"]
+    lines += [f"| {' | '.join(_cells(result))} |" for result in results]
+    setups = dict.fromkeys((result.threads, machine_in_words(result.machine)) for result in results)
+    lines.append("")
+    lines += [f"Made with {threads} thread{'s' if threads != 1 else ''} on {words}." for threads, words in setups]
+    return "\n".join(lines) + "\n"
+
+
+def _cells(result: Result) -> list[str]:
+    peer = result.best_peer
+    size = f"{result.n_rows:,} x {result.n_columns:,}"
+    return [
+        result.case,
+        size if result.kind == "dense" else f"{size}, {result.kind}",
+        seconds_in_words(result.ours.best),
+        peer.name if peer else "nobody",
+        seconds_in_words(peer.best) if peer else "never",
+        ratio_in_words(result.best_ratio),
+        target_in_words(result),
+    ]
+
+
+def target_in_words(result: Result) -> str:
+    """Say what was to be reached, and whether it was."""
+    if result.target is None:
+        return ""
+    passes = ""
+    if result.target_passes is not None:
+        found = "?" if result.passes_ratio is None else _three_figures(result.passes_ratio)
+        passes = f"; {result.target_passes:g} times fewer passes than lsqr ({found})"
+    return f"{result.target:g}{passes}: {'met' if result.on_target else 'short'}"

@@ -1,0 +1,177 @@
+"""The race itself: find each one's loosest setting that is tight enough, then time them in turns."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from rowsolve.race.contestant import Contestant, TimeIsUp
+from rowsolve.race.machine import available_bytes, blas_threads
+from rowsolve.race.problem import Problem, tiny_like
+from rowsolve.race.results import NEVER, REACHED, SKIPPED, Attempt, Outcome
+
+__all__ = ["Rules", "run_race"]
+
+TOO_SLOW_TO_REPEAT = 10.0  # times the best of the search
+STALLED = 3  # runs in a row that came no nearer
+RUNS_IN_TIME = 2.0  # the search of one contestant, and all rounds but the first, in time limits
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What is asked of everybody.
+
+    Attributes
+    ----------
+    error : float
+        The true relative error of x to reach.
+    repeats : int
+        Timed runs each, in turns.
+    limit : float
+        Seconds that one run may take.
+    threads : int
+        For BLAS and for rowsolve.
+    """
+
+    error: float = 1e-6
+    repeats: int = 5
+    limit: float = 60.0
+    threads: int = 1
+
+
+def run_race(
+    problem: Problem,
+    contestants: Sequence[Contestant],
+    rules: Rules,
+    tell: Callable[[str], object] = lambda _: None,
+) -> tuple[Outcome, ...]:
+    """Return what became of each contestant, in the same order.
+
+    `tell` is called with a few words about what is going on.
+    """
+    with blas_threads(rules.threads), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # whatever they warn of, x is judged by its true error
+        found = []
+        for contestant in contestants:
+            tell(f"{contestant.name}: looking for its setting")
+            found.append(_qualify(problem, contestant, rules))
+        return _rounds(problem, contestants, found, rules, tell)
+
+
+def _qualify(problem: Problem, contestant: Contestant, rules: Rules) -> Outcome:
+    """Run at tighter and tighter settings until the true error is reached, or it is clear that it never will."""
+    start = Outcome(contestant.name, contestant.ours, contestant.knob, SKIPPED)
+    reason = _reason_to_skip(problem, contestant, rules)
+    if reason:
+        return replace(start, why=reason)
+    _warm_up(problem, contestant)
+    attempts: list[Attempt] = []
+    why = f"no {contestant.knob} was enough" if contestant.knob else "it is as exact as it gets"
+    for setting in contestant.settings(problem.A, rules.error):
+        why_not = _reason_to_stop(attempts, setting, contestant, rules)
+        if why_not:
+            why = why_not
+            break
+        attempts.append(_attempt(problem, contestant, setting, rules.limit))
+        last = attempts[-1]
+        if last.error is not None and last.error <= rules.error:
+            return replace(
+                start, verdict=REACHED, setting=last.setting, seconds=(last.seconds,), error=last.error,
+                status=last.status, passes=last.passes, attempts=tuple(attempts),
+            )  # fmt: skip
+        if last.error is None:
+            why = last.status
+            break
+    nearest = min((one for one in attempts if one.error is not None), key=lambda one: one.error or 0.0, default=None)
+    last = nearest or attempts[-1]
+    return replace(
+        start, verdict=NEVER, why=why, setting=last.setting, error=last.error, status=last.status, passes=last.passes,
+        attempts=tuple(attempts),
+    )  # fmt: skip
+
+
+def _reason_to_skip(problem: Problem, contestant: Contestant, rules: Rules) -> str:
+    refusal = contestant.refusal(problem.A)
+    if refusal:
+        return refusal
+    expected, available = contestant.expected_bytes(problem.A), available_bytes()
+    if expected > 0.8 * available:
+        return f"about {expected / 1e9:.1f} GB more memory expected, {available / 1e9:.1f} GB there"
+    seconds = contestant.expected_seconds(problem.A)
+    return f"about {seconds:.0f} s expected" if seconds > rules.limit else ""
+
+
+def _reason_to_stop(attempts: list[Attempt], setting: float, contestant: Contestant, rules: Rules) -> str:
+    """Say why a run with the next `setting` would be in vain; empty if it would not."""
+    if not attempts:
+        return ""
+    if sum(one.seconds for one in attempts) > RUNS_IN_TIME * rules.limit:
+        return f"time limit: {RUNS_IN_TIME * rules.limit:g} s in all"
+    if contestant.knob not in ("", "tolerance"):  # work, so the time of the next run is known
+        next_seconds = attempts[-1].seconds * setting / attempts[-1].setting
+        if next_seconds > rules.limit:
+            return f"time limit: {setting:g} {contestant.knob} would take about {next_seconds:.0f} s"
+    errors = [one.error for one in attempts if one.error is not None]
+    if len(errors) > STALLED and min(errors[-STALLED:]) > 0.99 * min(errors[:-STALLED]):
+        return f"no nearer in {STALLED} tighter runs"
+    return ""
+
+
+def _warm_up(problem: Problem, contestant: Contestant) -> None:
+    """Import and compile what it needs. What goes wrong on a tiny system is found out on the real one."""
+    A, b = tiny_like(problem.A)
+    with suppress(Exception):
+        contestant.run(A, b, next(contestant.settings(A, 0.1)), 10.0)
+
+
+def _attempt(problem: Problem, contestant: Contestant, setting: float, limit: float) -> Attempt:
+    started = time.perf_counter()
+    try:
+        finish = contestant.run(problem.A, problem.b, setting, limit)
+    except TimeIsUp:
+        return Attempt(setting, time.perf_counter() - started, None, f"time limit: {limit:g} s")
+    except Exception as problem_met:  # anything that a library may raise is its result
+        seconds, words = time.perf_counter() - started, " ".join(str(problem_met).split())
+        return Attempt(setting, seconds, None, f"raised {type(problem_met).__name__}: {words}"[:200])
+    seconds = time.perf_counter() - started - finish.outside
+    error = problem.error_of(finish.x)
+    if not math.isfinite(error):
+        return Attempt(setting, seconds, None, f"x is not finite ({finish.status})", finish.passes)
+    return Attempt(setting, seconds, error, finish.status, finish.passes)
+
+
+def _rounds(
+    problem: Problem,
+    contestants: Sequence[Contestant],
+    found: list[Outcome],
+    rules: Rules,
+    tell: Callable[[str], object],
+) -> tuple[Outcome, ...]:
+    """Time those that got there and are not hopelessly slow, taking turns; return the outcomes with all times."""
+    best = min((one.best for one in found), default=0.0)
+    racing = [i for i, one in enumerate(found) if one.verdict == REACHED and one.best <= TOO_SLOW_TO_REPEAT * best]
+    runs: dict[int, list[Attempt]] = {i: [] for i in racing}
+    started = time.perf_counter()
+    for number in range(rules.repeats):
+        if number and time.perf_counter() - started > RUNS_IN_TIME * rules.limit:
+            break
+        for i in racing:
+            tell(f"{found[i].name}: round {number + 1} of {rules.repeats}")
+            setting = found[i].setting
+            assert setting is not None  # it got there
+            runs[i].append(_attempt(problem, contestants[i], setting, rules.limit))
+    return tuple(_with_times(one, runs[i], rules) if i in runs else one for i, one in enumerate(found))
+
+
+def _with_times(outcome: Outcome, runs: list[Attempt], rules: Rules) -> Outcome:
+    """Return `outcome` with the timed runs; a run that missed (threads may differ from run to run) spoils it."""
+    missed = next((one for one in runs if one.error is None or one.error > rules.error), None)
+    if missed is not None:
+        why = f"a repeated run missed: {missed.status if missed.error is None else f'{missed.error:.1e}'}"
+        return replace(outcome, verdict=NEVER, why=why, seconds=(), error=missed.error)
+    errors = [one.error for one in runs if one.error is not None]
+    return replace(outcome, seconds=tuple(one.seconds for one in runs), error=max(errors))
