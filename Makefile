@@ -4,7 +4,7 @@
 PYTHON ?= python3
 RUN = .venv/bin/python
 
-.PHONY: demo test lint docs paper bench-steps bench-greedy bench-kmeans clean
+.PHONY: demo test lint docs paper bench bench-steps bench-greedy bench-kmeans bench-limits clean
 
 demo: .venv/ready
 	$(RUN) -m rowsolve demo
@@ -24,6 +24,10 @@ docs: .venv/ready
 paper: .venv/ready
 	$(RUN) -m rowsolve reproduce --out docs/paper
 	$(RUN) docs/paper.py
+
+# make bench ARGS="--quick", ARGS="--case clustered", ARGS="--list"
+bench: .venv/ready-bench
+	$(RUN) benchmarks/race.py $(ARGS)
 
 bench-steps: .venv/ready-bench
 	$(RUN) benchmarks/steps.py

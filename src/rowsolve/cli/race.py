@@ -16,7 +16,7 @@ from rowsolve._threads import available_cores
 from rowsolve.cli.output import OutputFile
 from rowsolve.race.contestant import is_sparse
 from rowsolve.race.lineup import line_up
-from rowsolve.race.machine import available_bytes, blas_threads, describe
+from rowsolve.race.machine import available_bytes, blas_threads, busy_cores, describe
 from rowsolve.race.problem import Problem, least_squares
 from rowsolve.race.report import outcome_in_words, ratio_in_words, seconds_in_words, verdict
 from rowsolve.race.results import REACHED, Outcome, Result, as_document
@@ -26,6 +26,7 @@ from rowsolve.sources.rows import as_vector
 
 __all__ = ["race_table", "run_race_command"]
 
+BUSY = 0.3  # cores; more spoils the times, those of several threads most
 GOT_THERE, DID_NOT, BAD_INPUT = 0, 1, 2
 
 
@@ -64,6 +65,7 @@ def _race(matrix: Path, rhs: Path, methods: list[str], rules: Rules) -> tuple[Re
     _check_names(methods)
     A, b = _load(matrix, rhs)
     contestants, absent = line_up(methods, rules.threads)
+    busy = busy_cores()
     console = Console(stderr=True)
     with console.status("looking for the solution to judge by …") as status, blas_threads(rules.threads):
         problem = Problem(A, b, least_squares(A, b, rules.limit))
@@ -74,12 +76,14 @@ def _race(matrix: Path, rhs: Path, methods: list[str], rules: Rules) -> tuple[Re
             f"A is so ill-conditioned that this is itself right to about {problem.reference.doubt:.0e} only: "
             "ratios at this error mean little."
         )
+    if busy is not None and busy > BUSY:
+        remarks.append(f"Other programs kept {busy:.1f} cores busy: run it again when they do not.")
     if isinstance(A, np.memmap):
         remarks.append("A stays in its file, because it is large for this memory; those that copy it are left out.")
     result = Result(
         case=matrix.name, family="own data", n_rows=A.shape[0], n_columns=A.shape[1], kind=problem.kind,
         error=rules.error, reference=problem.reference.words, threads=rules.threads, outcomes=outcomes,
-        absent=absent, machine=describe(),
+        absent=absent, busy=busy, machine=describe(),
     )  # fmt: skip
     return result, remarks
 

@@ -27,10 +27,10 @@ class Direct(Contestant):
 
     def run(self, A: Any, b: np.ndarray, setting: float, seconds: float) -> Finish:
         """Solve."""
-        return Finish(self.solve(A, b), "solved")
+        return Finish(self.solve(A, b, setting), "solved")
 
     @abstractmethod
-    def solve(self, A: Any, b: np.ndarray) -> np.ndarray:
+    def solve(self, A: Any, b: np.ndarray, setting: float) -> np.ndarray:
         """Return x."""
 
 
@@ -40,7 +40,7 @@ class Lstsq(Direct):
     name = "numpy lstsq"
     library = package = "numpy"
 
-    def solve(self, A: Any, b: np.ndarray) -> np.ndarray:
+    def solve(self, A: Any, b: np.ndarray, setting: float) -> np.ndarray:
         """Return the least-squares solution of least norm."""
         return np.linalg.lstsq(A, b)[0]
 
@@ -61,16 +61,27 @@ class Lstsq(Direct):
 
 
 class LinearRegression(Lstsq):
-    """`sklearn.linear_model.LinearRegression` without intercept: scipy's gelsd, after two copies of A."""
+    """`sklearn.linear_model.LinearRegression` without intercept: scipy's gelsd, after two copies of A.
+
+    Its `tol` (1e-6 if not given) is the share of the largest singular value below which others count as zero.
+    """
 
     name = "sklearn LinearRegression"
     library, package = "sklearn", "scikit-learn"
+    knob: ClassVar[str] = "tolerance"
 
-    def solve(self, A: Any, b: np.ndarray) -> np.ndarray:
+    def settings(self, A: Any, error: float) -> Iterator[float]:
+        """Begin with its own tolerance, or with the asked error if that is tighter."""
+        yield from Contestant.settings(self, A, min(error, 1e-6))
+
+    def solve(self, A: Any, b: np.ndarray, setting: float) -> np.ndarray:
         """Fit and return the coefficients."""
         from sklearn.linear_model import LinearRegression as Estimator
 
-        return Estimator(fit_intercept=False).fit(A, b).coef_
+        model = Estimator(fit_intercept=False)
+        if "tol" in model.get_params():  # since 1.7
+            model.set_params(tol=setting)
+        return model.fit(A, b).coef_
 
     def refusal(self, A: Any) -> str:
         """Refuse sparse matrices, for which it is no more than a name."""
@@ -88,7 +99,7 @@ class Cholesky(Direct):
 
     name = "normal equations"
 
-    def solve(self, A: Any, b: np.ndarray) -> np.ndarray:
+    def solve(self, A: Any, b: np.ndarray, setting: float) -> np.ndarray:
         """Return x; raise if the Gram matrix is numerically not positive definite."""
         from scipy.linalg import cho_factor, cho_solve
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["available_bytes", "blas_threads", "describe", "seconds_for_flops"]
+__all__ = ["available_bytes", "blas_threads", "busy_cores", "describe", "seconds_for_flops"]
 
 PACKAGES = ("rowsolve", "numpy", "scipy", "numba", "scikit-learn", "kaczmarz-algorithms", "threadpoolctl")
-_CPUINFO, _MEMINFO = Path("/proc/cpuinfo"), Path("/proc/meminfo")
+_CPUINFO, _MEMINFO, _STAT = Path("/proc/cpuinfo"), Path("/proc/meminfo"), Path("/proc/stat")
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 
@@ -45,6 +45,25 @@ def blas_threads(threads: int) -> AbstractContextManager[Any]:
     from threadpoolctl import threadpool_limits
 
     return threadpool_limits(limits=threads)
+
+
+def busy_cores(seconds: float = 0.3) -> float | None:
+    """Sleep, and return how many cores other programs keep busy meanwhile; None where the system does not tell."""
+    before = _busy_and_all()
+    time.sleep(seconds)
+    after = _busy_and_all()
+    if before is None or after is None or after[1] <= before[1]:
+        return None
+    return (os.cpu_count() or 1) * (after[0] - before[0]) / (after[1] - before[1])
+
+
+def _busy_and_all() -> tuple[float, float] | None:
+    """Return the ticks of all cores since the start: those at work, and all."""
+    try:
+        ticks = [float(one) for one in _STAT.read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]]
+    except OSError:
+        return None
+    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)  # without idle and waiting for a disk
 
 
 def available_bytes() -> float:

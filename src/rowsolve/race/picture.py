@@ -32,13 +32,14 @@ def draw_ratios(results: Sequence[Result]) -> Figure:
     for y, result in enumerate(results):
         _draw_case(axes, y, result, low, high)
     axes.set_yticks(range(len(results)), [result.case for result in results])
-    axes.set_xlabel(
-        "time of the best peer / time of rowsolve, to the same true error (log scale)\nright of 1 rowsolve is faster"
-    )
+    errors = sorted({f"{result.error:g}" for result in results})
+    figure.suptitle(f"Time to a true relative error of {' or '.join(errors)}", fontsize=12)
+    axes.set_xlabel("time of the best peer / time of rowsolve (log scale): right of 1 rowsolve is faster")
     tidy(axes)
     axes.grid(visible=False, axis="y")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    _add_legend(axes)
+    if any(result.target for result in results):
+        _add_legend(axes)
     return figure
 
 

@@ -17,6 +17,7 @@ from rowsolve.race.results import NEVER, REACHED, SKIPPED, Attempt, Outcome
 __all__ = ["Rules", "run_race"]
 
 TOO_SLOW_TO_REPEAT = 10.0  # times the best of the search
+CHEAP_TO_REPEAT = 1.0  # seconds: below, it is run twice at least, because the machine may have hiccupped
 STALLED = 3  # runs in a row that came no nearer
 RUNS_IN_TIME = 2.0  # the search of one contestant, and all rounds but the first, in time limits
 
@@ -109,6 +110,8 @@ def _reason_to_stop(attempts: list[Attempt], setting: float, contestant: Contest
     """Say why a run with the next `setting` would be in vain; empty if it would not."""
     if not attempts:
         return ""
+    if attempts[-1].seconds >= rules.limit:
+        return f"time limit: {rules.limit:g} s"
     if sum(one.seconds for one in attempts) > RUNS_IN_TIME * rules.limit:
         return f"time limit: {RUNS_IN_TIME * rules.limit:g} s in all"
     if contestant.knob not in ("", "tolerance"):  # work, so the time of the next run is known
@@ -151,27 +154,35 @@ def _rounds(
     rules: Rules,
     tell: Callable[[str], object],
 ) -> tuple[Outcome, ...]:
-    """Time those that got there and are not hopelessly slow, taking turns; return the outcomes with all times."""
-    best = min((one.best for one in found), default=0.0)
-    racing = [i for i, one in enumerate(found) if one.verdict == REACHED and one.best <= TOO_SLOW_TO_REPEAT * best]
-    runs: dict[int, list[Attempt]] = {i: [] for i in racing}
+    """Time those that got there, taking turns; return the outcomes with all times."""
+    runs: list[list[Attempt]] = [[] for _ in found]
     started = time.perf_counter()
     for number in range(rules.repeats):
         if number and time.perf_counter() - started > RUNS_IN_TIME * rules.limit:
             break
-        for i in racing:
+        for i in _still_racing(found, runs, number):
             tell(f"{found[i].name}: round {number + 1} of {rules.repeats}")
             setting = found[i].setting
             assert setting is not None  # it got there
             runs[i].append(_attempt(problem, contestants[i], setting, rules.limit))
-    return tuple(_with_times(one, runs[i], rules) if i in runs else one for i, one in enumerate(found))
+    return tuple(_with_times(one, mine, rules) if mine else one for one, mine in zip(found, runs, strict=True))
+
+
+def _still_racing(found: list[Outcome], runs: list[list[Attempt]], number: int) -> list[int]:
+    """Return who runs in this round: not who is hopelessly slow, unless it was seen only once and is soon run again."""
+    best = {
+        i: min([one.best, *(run.seconds for run in runs[i])]) for i, one in enumerate(found) if one.verdict == REACHED
+    }
+    slowest = TOO_SLOW_TO_REPEAT * min(best.values(), default=0.0)
+    return [i for i, seconds in best.items() if seconds <= (slowest if number else max(slowest, CHEAP_TO_REPEAT))]
 
 
 def _with_times(outcome: Outcome, runs: list[Attempt], rules: Rules) -> Outcome:
     """Return `outcome` with the timed runs; a run that missed (threads may differ from run to run) spoils it."""
     missed = next((one for one in runs if one.error is None or one.error > rules.error), None)
     if missed is not None:
-        why = f"a repeated run missed: {missed.status if missed.error is None else f'{missed.error:.1e}'}"
-        return replace(outcome, verdict=NEVER, why=why, seconds=(), error=missed.error)
+        return replace(
+            outcome, verdict=NEVER, why="a repeated run missed", seconds=(), error=missed.error, status=missed.status
+        )
     errors = [one.error for one in runs if one.error is not None]
     return replace(outcome, seconds=tuple(one.seconds for one in runs), error=max(errors))

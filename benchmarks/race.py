@@ -1,0 +1,184 @@
+"""Seconds until the true error is reached, ours against what a user would pick instead, over the whole corpus.
+
+    make bench                                    # everything, an hour or more: benchmarks/results/race.json and .png
+    make bench ARGS="--quick"                     # small systems, less than two minutes: race-quick.json and .png
+    make bench ARGS="--case clustered --case sparse-ct"       # only these, into the results that are there
+    make bench ARGS="--list"
+
+All contestants run in one process, in turns, on the same data with the same number of threads; the least of several
+repeats counts. Compiling and importing are outside the clock, every pass over A and all clustering inside it. One that
+stops short of the asked error is run at a tighter tolerance until it gets there, or is marked "never".
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from corpus import CORPUS, GROWTH, Case, chosen
+from rich.console import Console
+from rich.table import Table
+
+from rowsolve._threads import available_cores
+from rowsolve.race.lineup import PEERS, line_up
+from rowsolve.race.machine import blas_threads, busy_cores, describe
+from rowsolve.race.picture import draw_ratios
+from rowsolve.race.problem import Problem, known, least_squares
+from rowsolve.race.report import outcome_in_words, ratio_in_words, seconds_in_words, target_in_words
+from rowsolve.race.results import REACHED, Outcome, Result, as_document, of_document
+from rowsolve.race.running import Rules, run_race
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def run_case(case: Case, rules: Rules, *, quick: bool, console: Console) -> Result:
+    """Build the system, race on it, and say in a line how it went."""
+    started = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder, console.status(f"{case.name}: building") as status:
+        system = case.make(Path(folder), quick=quick)
+        contestants, absent = line_up(threads=rules.threads)
+        status.update(f"{case.name}: the solution to judge by")
+        busy = busy_cores()
+        with blas_threads(rules.threads):
+            reference = least_squares(system.A, system.b) if system.x is None else known(system.x)
+        problem = Problem(system.A, system.b, reference)
+        outcomes = run_race(problem, contestants, rules, lambda words: status.update(f"{case.name}: {words}"))
+        result = Result(
+            case=case.name, family=case.family, n_rows=system.A.shape[0], n_columns=system.A.shape[1],
+            kind=problem.kind, error=rules.error, reference=reference.words, threads=rules.threads,
+            outcomes=outcomes, absent=absent, busy=busy, machine=describe(),
+            # A quick size says whether the race runs, not whether we are fast.
+            target=None if quick else case.target, target_passes=None if quick else case.target_passes,
+        )  # fmt: skip
+        del system, problem  # a file must not be mapped when its folder goes
+    console.print(f"{_line(result)}  [{time.perf_counter() - started:.0f} s in all]", markup=False)
+    return result
+
+
+def _line(result: Result) -> str:
+    ours, peer = result.ours, result.best_peer
+    words = f"{result.case}: rowsolve {seconds_in_words(ours.best) if ours.seconds else outcome_in_words(ours)}"
+    other = f"{peer.name} {seconds_in_words(peer.best)}" if peer else "nobody else got there"
+    target = f", target {target_in_words(result)}" if result.target else ""
+    return f"{words}; {other}; ratio {ratio_in_words(result.best_ratio)}{target}"
+
+
+def table_of(results: list[Result]) -> Table:
+    """Return the ratios, a line a case and a column a peer."""
+    peers = [peer.name for peer in PEERS]
+    table = Table("case", title="time of a peer / time of rowsolve auto: above 1 rowsolve is faster")
+    for name in ("rowsolve", *(name.split(" ", 1)[-1] for name in peers), "best", "target"):
+        table.add_column(name, justify="right", overflow="fold")
+    for result in results:
+        outcomes = {one.name: one for one in result.outcomes}
+        short = result.on_target is False
+        table.add_row(
+            result.case, seconds_in_words(result.ours.best), *(_ratio(result, outcomes.get(name)) for name in peers),
+            ratio_in_words(result.best_ratio), target_in_words(result), style="red" if short else None,
+        )  # fmt: skip
+    return table
+
+
+def _ratio(result: Result, outcome: Outcome | None) -> str:
+    if outcome is None:
+        return "absent"
+    if outcome.verdict != REACHED:
+        return outcome.verdict
+    return ratio_in_words(result.ratio(outcome)) if result.ours.seconds else seconds_in_words(outcome.best)
+
+
+def growth_in_words(results: list[Result]) -> str:
+    """Say how much longer ten times as many rows take; empty if these cases were not raced."""
+    times = {result.case: result.ours.best for result in results if result.ours.seconds}
+    small, large, allowed = GROWTH
+    if small not in times or large not in times:
+        return ""
+    factor = times[large] / times[small]
+    verdict = "met" if factor <= allowed else "short"
+    return f"From {small} to {large} our time grows {factor:.2f} times (target {allowed:g}: {verdict})."
+
+
+def merged(old: list[Result], new: list[Result]) -> list[Result]:
+    """Return `old` with the cases of `new` replaced, in the order of the corpus."""
+    by_name = {result.case: result for result in (*old, *new)}
+    return [by_name[name] for name in CORPUS if name in by_name]
+
+
+def load(path: Path) -> list[Result]:
+    """Return the results in a file; none if it is not there."""
+    return of_document(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else []
+
+
+def save(results: list[Result], path: Path) -> None:
+    """Write every time as JSON, and the picture beside it."""
+    path.parent.mkdir(exist_ok=True)
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(as_document(results), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    part.replace(path)
+    draw_ratios(results).savefig(path.with_suffix(".png"), dpi=110)
+
+
+def show_cases(console: Console) -> None:
+    """Print the corpus."""
+    table = Table("case", "family", "full size", "quick size", "ratio to reach", "remarks")
+    for case in CORPUS.values():
+        sizes = ["" if size is None else f"{size[0]:,} x {size[1]:,}" for size in (case.full, case.quick)]
+        table.add_row(case.name, case.family, *sizes, f"{case.target:g}", case.why_not(quick=False))
+    console.print(table)
+
+
+def arguments() -> argparse.Namespace:
+    """Return what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="small systems; results go to race-quick.*")
+    parser.add_argument("--case", action="append", default=[], metavar="NAME", help="a case or a family; repeatable")
+    parser.add_argument("--list", action="store_true", help="show the cases and stop")
+    parser.add_argument("--threads", type=int, default=available_cores(), help="for everybody (default: all cores)")
+    parser.add_argument("--repeats", type=int, help="timed runs each (default: 5, quick 3)")
+    parser.add_argument("--limit", type=float, help="seconds that a run may take (default: 60, quick 0.3)")
+    asked = parser.parse_args()
+    if min(one for one in (asked.threads, asked.repeats, asked.limit) if one is not None) <= 0:
+        parser.error("--threads, --repeats and --limit must be above 0.")
+    return asked
+
+
+def main() -> int:
+    """Race, write and show the results; return the exit code."""
+    asked, console = arguments(), Console(highlight=False)
+    if asked.list:
+        show_cases(console)
+        return 0
+    try:
+        cases = chosen(asked.case)
+    except ValueError as error:
+        console.print(f"error: {error}", style="red", markup=False)
+        return 2
+    path = RESULTS / ("race-quick.json" if asked.quick else "race.json")
+    results = load(path) if asked.case else []
+    repeats, limit = (3, 0.3) if asked.quick else (5, 60.0)
+    rules = Rules(repeats=asked.repeats or repeats, limit=asked.limit or limit, threads=asked.threads)
+    for case in cases:
+        why_not = case.why_not(quick=asked.quick)
+        if why_not:
+            console.print(f"{case.name}: left out, {why_not}", markup=False)
+            continue
+        results = merged(results, [run_case(case, rules, quick=asked.quick, console=console)])
+        save(results, path)  # after each, so that an interrupted run keeps what it has
+    console.print(table_of(results))
+    for words in filter(None, (growth_in_words(results), *_absent(results))):
+        console.print(words, markup=False)
+    console.print(f"Written: {path.name}, {path.with_suffix('.png').name} in benchmarks/results", markup=False)
+    return 0
+
+
+def _absent(results: list[Result]) -> list[str]:
+    found = {name: why for result in results for name, why in result.absent.items()}
+    return [f"Not in the race: {name}, {why}." for name, why in found.items()]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
