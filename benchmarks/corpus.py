@@ -264,7 +264,7 @@ def _sparse_cases() -> list[Case]:
     shapes = {"well1033": (1033, 320), "illc1033": (1033, 320), "ash219": (219, 85)}
     return [
         Case("sparse-1%", "sparse", partial(random_csr, density=0.01), (200_000, 1_000), (4_000, 200), 1.0),
-        Case("sparse-0.1%", "sparse", partial(random_csr, density=0.001), (200_000, 5_000), (20_000, 3_000), 1.0),
+        Case("sparse-0.1%", "sparse", partial(random_csr, density=0.001), (200_000, 5_000), (10_000, 2_000), 1.0),
         Case("sparse-ct", "sparse", tomography, (128, 180), (16, 24), 1.0),
         *(
             Case(

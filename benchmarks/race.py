@@ -93,7 +93,7 @@ def _ratio(result: Result, outcome: Outcome | None) -> str:
 
 def growth_in_words(results: list[Result]) -> str:
     """Say how much longer ten times as many rows take; empty if these cases were not raced."""
-    times = {result.case: result.ours.best for result in results if result.ours.seconds}
+    times = {result.case: result.ours.best for result in results if result.ours.seconds and result.target}
     small, large, allowed = GROWTH
     if small not in times or large not in times:
         return ""
@@ -137,11 +137,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="small systems; results go to race-quick.*")
     parser.add_argument("--case", action="append", default=[], metavar="NAME", help="a case or a family; repeatable")
     parser.add_argument("--list", action="store_true", help="show the cases and stop")
-    parser.add_argument("--threads", type=int, default=available_cores(), help="for everybody (default: all cores)")
+    parser.add_argument("--threads", type=int, help="for everybody (default: all cores, quick 1)")
     parser.add_argument("--repeats", type=int, help="timed runs each (default: 5, quick 3)")
     parser.add_argument("--limit", type=float, help="seconds that a run may take (default: 60, quick 0.3)")
     asked = parser.parse_args()
-    if min(one for one in (asked.threads, asked.repeats, asked.limit) if one is not None) <= 0:
+    if any(one is not None and one <= 0 for one in (asked.threads, asked.repeats, asked.limit)):
         parser.error("--threads, --repeats and --limit must be above 0.")
     return asked
 
@@ -159,8 +159,8 @@ def main() -> int:
         return 2
     path = RESULTS / ("race-quick.json" if asked.quick else "race.json")
     results = load(path) if asked.case else []
-    repeats, limit = (3, 0.3) if asked.quick else (5, 60.0)
-    rules = Rules(repeats=asked.repeats or repeats, limit=asked.limit or limit, threads=asked.threads)
+    repeats, limit, threads = (3, 0.3, 1) if asked.quick else (5, 60.0, available_cores())
+    rules = Rules(repeats=asked.repeats or repeats, limit=asked.limit or limit, threads=asked.threads or threads)
     for case in cases:
         why_not = case.why_not(quick=asked.quick)
         if why_not:

@@ -47,7 +47,7 @@ def blas_threads(threads: int) -> AbstractContextManager[Any]:
     return threadpool_limits(limits=threads)
 
 
-def busy_cores(seconds: float = 0.3) -> float | None:
+def busy_cores(seconds: float = 0.2) -> float | None:
     """Sleep, and return how many cores other programs keep busy meanwhile; None where the system does not tell."""
     before = _busy_and_all()
     time.sleep(seconds)
@@ -84,7 +84,7 @@ def _seconds_a_flop() -> float:
     n_rows, n_columns = 2400, 600
     sample = np.asfortranarray(np.random.default_rng(0).standard_normal((n_rows, n_columns)))
     seconds = []
-    for _ in range(2):
+    for _ in range(4):  # the least of them, lest a hiccup has everybody skipped
         started = time.perf_counter()
         qr(sample, mode="r", check_finite=False)
         seconds.append(time.perf_counter() - started)

@@ -1,0 +1,133 @@
+"""`rowsolve race` on a person's own files."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from conftest import gaussian
+from scipy import io, sparse
+from typer.testing import CliRunner
+
+import rowsolve.cli.race as command
+from rowsolve.cli import app
+from rowsolve.race import lineup
+from rowsolve.race.results import of_document
+
+A, b, _ = gaussian(600, 6)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(lineup, "find_spec", lambda name: None if name in ("sklearn", "kaczmarz") else object())
+    np.save("A.npy", A)
+    np.save("b.npy", b)
+    return tmp_path
+
+
+def run(*args):
+    return CliRunner().invoke(app, ["race", *map(str, args)], env={"COLUMNS": "200"})
+
+
+def files(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_race__prints_a_table_the_winner_and_who_is_absent(folder):
+    result = run("A.npy", "b.npy", "--methods", "block, cyclic", "--repeats", 2, "--threads", 1, "--json", "race.json")
+    assert result.exit_code == 0, result.output
+    for words in (
+        "600 x 6 (dense), true relative error 1e-06 wanted, 1 thread", "rowsolve auto", "rowsolve block",
+        "rowsolve cyclic", "scipy lsmr", "normal equations", "numpy lstsq", " won: ",
+        "Judged by the least-squares solution by LAPACK.",
+        "Not in the race: sklearn SGDRegressor, not installed (pip install scikit-learn).",
+    ):  # fmt: skip
+        assert words in result.output
+    (found,) = of_document(json.loads((folder / "race.json").read_text()))
+    assert (found.case, found.n_rows, found.n_columns, found.threads, found.error) == ("A.npy", 600, 6, 1, 1e-6)
+    assert found.ours.name == "rowsolve auto"
+    assert len(found.ours.seconds) in (1, 2)
+    assert all(one.error <= 1e-6 for one in found.outcomes if one.verdict == "reached")
+    assert set(found.absent) == {"sklearn LinearRegression", "sklearn SGDRegressor", "kaczmarz-algorithms"}
+
+
+def test_race__that_rowsolve_cannot_finish_exits_with_1_and_says_why(folder):
+    np.save("b.npy", b + np.random.default_rng(1).standard_normal(600))
+    result = run("A.npy", "b.npy", "--repeats", 1, "--error", 1e-8)
+    assert result.exit_code == 1
+    assert "rowsolve auto did not reach a true relative error of 1e-08 (never: best error " in result.output
+    assert "did, in " in result.output
+
+
+def test_race__takes_sparse_matrices(folder):
+    io.mmwrite("A.mtx", sparse.coo_array(np.where(np.abs(A) > 0.3, A, 0.0)))
+    result = run("A.mtx", "b.npy", "--repeats", 1, "--error", 1e-3)
+    assert "600 x 6 (sparse, 77% stored)" in result.output
+    assert "skipped: takes no sparse" in result.output
+
+
+def test_race__leaves_a_large_file_where_it_is(folder, monkeypatch):
+    monkeypatch.setattr(command, "available_bytes", lambda: 0.0)
+    result = run("A.npy", "b.npy", "--repeats", 1)
+    assert "(memory map)" in result.output
+    assert "A stays in its file" in result.output
+    assert "skipped: would copy the file into memory" in result.output
+
+
+def test_race__says_when_the_machine_is_busy_and_when_the_reference_is_poor(folder, monkeypatch):
+    monkeypatch.setattr(command, "busy_cores", lambda: 1.5)
+    poor = A.copy()
+    poor[:, 0] = A[:, 1] + 1e-9 * A[:, 0]
+    np.save("A.npy", poor)
+    np.save("b.npy", poor @ np.ones(6))
+    result = run("A.npy", "b.npy", "--repeats", 1)
+    assert "Other programs kept 1.5 cores busy: run it again when they do not." in result.output
+    assert "A is so ill-conditioned that this is itself right to about" in result.output
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("missing.npy", "b.npy"), "missing.npy: no such file"),
+        (("A.npy", "A.npy"), "`b` must have one dimension"),
+        (("A.npy", "b.npy", "--error", 0), "`--error` must be between 0 and 1, got 0."),
+        (("A.npy", "b.npy", "--error", "nan"), "`--error` must be between 0 and 1, got nan."),
+        (("A.npy", "b.npy", "--limit", -1), "`--limit` must be above 0 seconds, got -1."),
+        (
+            ("A.npy", "b.npy", "--methods", "blok"),
+            "unknown method 'blok': `--methods` takes names from `rowsolve methods`",
+        ),
+        (("A.npy", "b.npy", "--json", "race.txt"), "race.txt: expected a file name ending in .json"),
+        (("A.npy", "zero.npy"), "the solution is x = 0"),
+        (("bad.npy", "b.npy"), "`A` must be finite: row 7 has nan in column 1."),
+    ],
+)
+def test_bad_input__exits_with_2_and_writes_nothing(folder, args, words):
+    np.save("zero.npy", np.zeros(600))
+    np.save("bad.npy", np.where((np.arange(600)[:, None] == 7) & (np.arange(6) == 1), np.nan, A))
+    before = files(folder)
+    output = () if "--json" in args else ("--json", "race.json")
+    result = run(*args, *output)
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert "Traceback" not in result.output
+    assert files(folder) == before
+
+
+def test_ctrl_c__writes_nothing(folder, monkeypatch):
+    def press(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "run_race", press)
+    result = run("A.npy", "b.npy", "--json", "race.json")
+    assert result.exit_code == 1
+    assert "interrupted: nothing was written." in result.stderr
+    assert files(folder) == ["A.npy", "b.npy"]
+
+
+def test_integers__are_raced_as_floats(folder):
+    np.save("A.npy", np.random.default_rng(0).integers(-9, 9, (300, 5)))
+    np.save("b.npy", np.load("A.npy") @ np.arange(1, 6))
+    assert run("A.npy", "b.npy", "--repeats", 1).exit_code == 0
