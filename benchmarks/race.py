@@ -50,12 +50,12 @@ def run_case(case: Case, rules: Rules, *, quick: bool, console: Console) -> Resu
         result = Result(
             case=case.name, family=case.family, n_rows=system.A.shape[0], n_columns=system.A.shape[1],
             kind=problem.kind, error=rules.error, reference=reference.words, threads=rules.threads,
-            outcomes=outcomes, absent=absent, busy=busy, machine=describe(),
+            outcomes=outcomes, absent=absent, limit=rules.limit, busy=busy, machine=describe(),
             # A quick size says whether the race runs, not whether we are fast.
             target=None if quick else case.target, target_passes=None if quick else case.target_passes,
         )  # fmt: skip
         del system, problem  # a file must not be mapped when its folder goes
-    console.print(f"{_line(result)}  [{time.perf_counter() - started:.0f} s in all]", markup=False)
+    console.print(f"{_line(result)}  [{time.perf_counter() - started:.0f} s in all]", markup=False, soft_wrap=True)
     return result
 
 

@@ -16,6 +16,13 @@ def test_readme__has_the_table_of_methods_of_the_registry():
     assert methods_as_markdown() in README, "run `make docs`"
 
 
+def test_readme__has_the_table_of_the_last_race(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    from make import race
+
+    assert f"<!-- race -->\n{race()}<!-- end of race -->" in README, "run `make docs`"
+
+
 def test_readme__python_runs():
     code = README.split("```python\n")[1].split("```")[0]
     names: dict = {}
@@ -23,7 +30,9 @@ def test_readme__python_runs():
     assert names["solution"].converged
 
 
-@pytest.mark.parametrize("name", ["LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "docs/demo.png"])
+@pytest.mark.parametrize(
+    "name", ["LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "docs/demo.png", "benchmarks/results/race.png"]
+)
 def test_files__that_the_readme_points_to_are_there(name):
     assert (ROOT / name).exists()
     assert name in README

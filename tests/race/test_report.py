@@ -86,6 +86,12 @@ def test_markdown__has_a_line_a_case_and_the_machine():
     )
 
 
+def test_markdown__says_when_the_machine_was_busy():
+    results = [result(OURS, PEER, busy=busy) for busy in (None, 0.05, 0.9, 1.26)]
+    last = results_as_markdown(results).splitlines()[-1]
+    assert last.startswith("In 2 of the 4 cases other programs kept up to 1.3 cores busy; these figures are to be made")
+
+
 def test_picture__has_a_line_a_case_a_dot_at_the_ratio_and_a_tick_at_the_target():
     results = [
         result(OURS, PEER, case="won", target=10.0), result(OURS, OTHER, case="only"),

@@ -18,7 +18,7 @@ from rowsolve.race.contestant import is_sparse
 from rowsolve.race.lineup import line_up
 from rowsolve.race.machine import available_bytes, blas_threads, busy_cores, describe
 from rowsolve.race.problem import Problem, least_squares
-from rowsolve.race.report import outcome_in_words, ratio_in_words, seconds_in_words, verdict
+from rowsolve.race.report import BUSY, outcome_in_words, ratio_in_words, seconds_in_words, verdict
 from rowsolve.race.results import REACHED, Outcome, Result, as_document
 from rowsolve.race.running import Rules, run_race
 from rowsolve.sources import load_matrix, load_vector, open_rows
@@ -26,7 +26,6 @@ from rowsolve.sources.rows import as_vector
 
 __all__ = ["race_table", "run_race_command"]
 
-BUSY = 0.3  # cores; more spoils the times, those of several threads most
 GOT_THERE, DID_NOT, BAD_INPUT = 0, 1, 2
 
 
@@ -83,7 +82,7 @@ def _race(matrix: Path, rhs: Path, methods: list[str], rules: Rules) -> tuple[Re
     result = Result(
         case=matrix.name, family="own data", n_rows=A.shape[0], n_columns=A.shape[1], kind=problem.kind,
         error=rules.error, reference=problem.reference.words, threads=rules.threads, outcomes=outcomes,
-        absent=absent, busy=busy, machine=describe(),
+        absent=absent, limit=rules.limit, busy=busy, machine=describe(),
     )  # fmt: skip
     return result, remarks
 

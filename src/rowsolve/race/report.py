@@ -9,6 +9,7 @@ from typing import Any
 from rowsolve.race.results import NEVER, REACHED, SKIPPED, Outcome, Result
 
 __all__ = [
+    "BUSY",
     "machine_in_words",
     "outcome_in_words",
     "ratio_in_words",
@@ -16,6 +17,8 @@ __all__ = [
     "seconds_in_words",
     "verdict",
 ]
+
+BUSY = 0.3  # cores that others use; more spoils the times, those of several threads most
 
 
 def ratio_in_words(ratio: float) -> str:
@@ -79,6 +82,12 @@ def results_as_markdown(results: Sequence[Result]) -> str:
     setups = dict.fromkeys((result.threads, machine_in_words(result.machine)) for result in results)
     lines.append("")
     lines += [f"Made with {threads} thread{'s' if threads != 1 else ''} on {words}." for threads, words in setups]
+    disturbed = [result.busy for result in results if result.busy is not None and result.busy > BUSY]
+    if disturbed:
+        lines.append(
+            f"In {len(disturbed)} of the {len(results)} cases other programs kept up to {max(disturbed):.1f} cores "
+            "busy; these figures are to be made again on an idle machine."
+        )
     return "\n".join(lines) + "\n"
 
 

@@ -83,6 +83,8 @@ class Result:
         The ratio to the best peer that is to be reached.
     target_passes : float or None
         How many times more often than ours `scipy lsqr` is to read A.
+    limit : float or None
+        Seconds that one run was allowed.
     busy : float or None
         Cores that other programs kept busy just before; where it is not near 0 the times mean little.
     """
@@ -99,6 +101,7 @@ class Result:
     absent: dict[str, str] = field(default_factory=dict)
     target: float | None = None
     target_passes: float | None = None
+    limit: float | None = None
     busy: float | None = None
     machine: dict[str, Any] = field(default_factory=dict)
 
