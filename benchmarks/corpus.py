@@ -145,8 +145,8 @@ def random_csr(shape: Shape, rng: np.random.Generator, _: Path, *, density: floa
 
     n_rows, n_columns = shape
     per_row = max(1, round(density * n_columns))
-    columns = rng.integers(0, n_columns, n_rows * per_row)
-    starts = np.arange(0, n_rows * per_row + 1, per_row)
+    columns = rng.integers(0, n_columns, n_rows * per_row, dtype=np.int32)  # scikit-learn takes no wider indices
+    starts = np.arange(0, n_rows * per_row + 1, per_row, dtype=np.int32)
     A = sparse.csr_array((rng.standard_normal(n_rows * per_row), columns, starts), shape=shape)
     A.sum_duplicates()
     return _with_right_side(A, rng, 0.0)

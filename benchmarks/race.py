@@ -1,6 +1,6 @@
 """Seconds until the true error is reached, ours against what a user would pick instead, over the whole corpus.
 
-    make bench                                    # everything, an hour or more: benchmarks/results/race.json and .png
+    make bench                                    # everything, some hours: benchmarks/results/race.json and .png
     make bench ARGS="--quick"                     # small systems, less than two minutes: race-quick.json and .png
     make bench ARGS="--case clustered --case sparse-ct"       # only these, into the results that are there
     make bench ARGS="--list"
@@ -138,7 +138,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--case", action="append", default=[], metavar="NAME", help="a case or a family; repeatable")
     parser.add_argument("--list", action="store_true", help="show the cases and stop")
     parser.add_argument("--threads", type=int, help="for everybody (default: all cores, quick 1)")
-    parser.add_argument("--repeats", type=int, help="timed runs each (default: 5, quick 3)")
+    parser.add_argument("--repeats", type=int, help="rounds in which all take turns (default: 5, quick 3)")
     parser.add_argument("--limit", type=float, help="seconds that a run may take (default: 60, quick 0.3)")
     asked = parser.parse_args()
     if any(one is not None and one <= 0 for one in (asked.threads, asked.repeats, asked.limit)):

@@ -97,7 +97,7 @@ def race(
     rhs: Annotated[Path, typer.Argument(metavar="b", help="The right-hand side, in any of these formats.")],
     error: Annotated[float, typer.Option(help="The true norm(x - x*) / norm(x*) that everybody is to reach.")] = 1e-6,
     methods: Annotated[str, typer.Option(help="More methods of rowsolve besides auto: names with commas.")] = "",
-    repeats: Annotated[int, typer.Option(min=1, help="Timed runs each, in turns; the least time counts.")] = 5,
+    repeats: Annotated[int, typer.Option(min=1, help="Rounds in which all take turns; the least time counts.")] = 5,
     threads: Annotated[int | None, typer.Option(min=1, help="For BLAS and rowsolve; all cores if not given.")] = None,
     limit: Annotated[float, typer.Option(help="Seconds that one run may take.")] = 60.0,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every time to this .json file.")] = None,

@@ -40,7 +40,8 @@ class Outcome:
     setting : float or None
         The one that was timed.
     seconds : tuple of float
-        Every timed run; the least counts. One only, from the search, if it was too slow to be repeated.
+        Every timed run, first that of the search; the least counts. It is the only one if it was too slow to be
+        repeated.
     error : float or None
         The largest true error of the timed runs; for ``"never"`` the least one that was reached.
     attempts : tuple of Attempt

@@ -31,7 +31,7 @@ class Rules:
     error : float
         The true relative error of x to reach.
     repeats : int
-        Timed runs each, in turns.
+        Rounds in which they take turns. The run of the search that got there counts as well.
     limit : float
         Seconds that one run may take.
     threads : int
@@ -184,5 +184,5 @@ def _with_times(outcome: Outcome, runs: list[Attempt], rules: Rules) -> Outcome:
         return replace(
             outcome, verdict=NEVER, why="a repeated run missed", seconds=(), error=missed.error, status=missed.status
         )
-    errors = [one.error for one in runs if one.error is not None]
-    return replace(outcome, seconds=tuple(one.seconds for one in runs), error=max(errors))
+    errors = [one.error for one in (*runs, outcome) if one.error is not None]
+    return replace(outcome, seconds=(*outcome.seconds, *(one.seconds for one in runs)), error=max(errors))
