@@ -184,5 +184,5 @@ def _with_times(outcome: Outcome, runs: list[Attempt], rules: Rules) -> Outcome:
         return replace(
             outcome, verdict=NEVER, why="a repeated run missed", seconds=(), error=missed.error, status=missed.status
         )
-    errors = [one.error for one in (*runs, outcome) if one.error is not None]
+    errors = [error for error in (outcome.error, *(one.error for one in runs)) if error is not None]
     return replace(outcome, seconds=(*outcome.seconds, *(one.seconds for one in runs)), error=max(errors))
