@@ -20,7 +20,7 @@ ROOMS = {
     "sources": {"kernels.rows"},
     "theory": set(),
     "experiments": {"", "clustering", "sources", "_system"},
-    "race": {"", "_threads", "sources", "experiments"},
+    "race": {"", "sources", "experiments"},
     "cli": {"", "_threads", "methods", "sources", "experiments", "race"},
     "_barrier": set(),
     "_jit": set(),
