@@ -33,7 +33,7 @@ ROOMS = {
     "_drive": {"_check", "_monitor", "_solution", "_system", "kernels.sweep", "methods"},
     "_pave": {"_system", "_validate", "pavings", "sources", ""},
     "_words": {"_drive", "_solution"},
-    "_warmup": {"_barrier", "_check", "_system", "kernels", "methods", "sources"},
+    "_warmup": {"_check", "_system", "kernels", "methods", "sources"},
     "_validate": {"_threads", "kernels.rows", "methods", "sources"},
     "_solve": {
         "_validate", "_drive", "_monitor", "_solution", "_system", "_warmup", "_words", "methods", "sources", "",

@@ -16,7 +16,7 @@ from rowsolve._solution import Event, History, Status
 from rowsolve._system import WORK_OF_A_BURST, OutOfTime, System
 from rowsolve.kernels.sweep import sweep
 from rowsolve.methods.base import Method, Plan
-from rowsolve.methods.oblivious import Chains, ObliviousPlan, chains_that_pay
+from rowsolve.methods.oblivious import Chains, ObliviousPlan, chains_pay
 
 __all__ = ["Run"]
 
@@ -75,7 +75,9 @@ class Run:
             self.system.on_piece = lambda: self._emit("prepare")
             plan = self.method.prepare(self.system, self.rng)
             self.system.on_piece = lambda: None
-            self.chains = chains_that_pay(plan)
+            system = self.system
+            if chains_pay(self.method, system.n_columns, system.entries_per_row, system.threads):
+                self.chains = Chains(plan, system.threads)
             self.rows_prepared, self.prepared_at = self.system.rows_read, time.perf_counter()
             status = self._iterate(plan)
             if status is Status.INCONSISTENT and not self.off.size:
@@ -160,7 +162,7 @@ class Run:
         It depends on the clock only when there is a deadline, so that the same seed gives the same bits.
         """
         rows: float = max(self.system.n_columns, 64) * (min(self.chains.n_chains, 4) if self.chains else 1)
-        if not self.monitor.rows:
+        if not self.monitor.rows and not self.monitor.warm:
             # Even well-conditioned rows need twice as many. In small systems it is looking up that takes time.
             few = self.system.n_columns * -math.log(self.tolerance.rtol or 1.0)
             rows = max(rows, min(few, _WORK_OF_A_LOOK / plan.work_per_row, self.rows_allowed / 4))

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from rowsolve._barrier import CAN_MEET
 from rowsolve._check import full_check, sampled_check
 from rowsolve._system import System
 from rowsolve.kernels.rows import CSRRows, DenseRows, frozen
 from rowsolve.kernels.sweep import sweep
 from rowsolve.methods.base import Method
-from rowsolve.methods.oblivious import Chains, ObliviousPlan
+from rowsolve.methods.oblivious import Chains, chains_pay
 from rowsolve.sources import Source
 
 __all__ = ["warm_up"]
@@ -25,7 +24,8 @@ _warm: set[Any] = set()
 def warm_up(method: Method, source: Source, threads: int) -> float:
     """Run `method` once on a few rows of the same kind as those of `source`; return the seconds it took."""
     layout = ((part.dtype, part.flags.c_contiguous, part.flags.f_contiguous) for part in source.rows)
-    kind = (method, threads > 1, type(source.rows), *layout)
+    chained = chains_pay(method, source.shape[1], source.entries_per_row, threads)
+    kind = (method, chained, type(source.rows), *layout)
     if kind in _warm:
         return 0.0
     started = time.perf_counter()
@@ -36,7 +36,7 @@ def warm_up(method: Method, source: Source, threads: int) -> float:
     rng, iterates, drops = np.random.default_rng(0), np.ones((2, 3)), np.zeros(2)
     plan = method.prepare(system, rng)
     order = method.advance(plan, iterates, 8, rng, drops)
-    if threads > 1 and CAN_MEET and isinstance(plan, ObliviousPlan):
+    if chained:
         plan.chains = Chains(plan, 2)
         method.advance(plan, iterates, 8, rng, drops)
     sweep(system.rows, system.b, order, iterates, drops, system.odd)

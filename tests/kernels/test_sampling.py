@@ -5,7 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowsolve.kernels.sampling import Deck, deal, deal_blocks, deck_by_weight, draw_many, draw_one, fill_alias_table
+from rowsolve.kernels.sampling import (
+    Deck,
+    deal,
+    deal_blocks,
+    deck_by_weight,
+    draw_many,
+    draw_one,
+    fill_alias_table,
+    new_cards,
+)
 
 
 def probabilities(keep, other):
@@ -60,16 +69,18 @@ def test_draws__one_number_serves_for_the_place_and_the_coin():
 @given(first=st.integers(0, 9), count=st.integers(1, 10), seed=st.integers(0, 10**6))
 def test_deal__takes_distinct_cards_and_loses_none(first, count, seed):
     count = min(count, 10 - first)
-    cards, out = np.arange(10), np.empty(count, np.int64)
+    cards, out = new_cards(10), np.empty(count, np.int64)
     deal(cards, first, count, np.random.default_rng(seed), out)
-    assert sorted(cards.tolist()) == list(range(10))
-    assert cards[:first].tolist() == list(range(first))
+    pack = cards + np.arange(10)
+    assert sorted(pack.tolist()) == list(range(10))
+    assert pack[:first].tolist() == list(range(first))
+    assert pack[first : first + count].tolist() == out.tolist()
     assert len(set(out.tolist())) == count
     assert set(out.tolist()) <= set(range(first, 10))
 
 
 def test_deal_blocks__every_pair_is_equally_likely():
-    blocks, cards = np.empty((6000, 2), np.int64), np.arange(4)
+    blocks, cards = np.empty((6000, 2), np.int64), new_cards(4)
     deal_blocks(cards, np.random.default_rng(0), blocks)
     pairs = np.sort(blocks, axis=1) @ [10, 1]
     values, counts = np.unique(pairs, return_counts=True)

@@ -25,7 +25,7 @@ from rowsolve.kernels.kmeans import (
     online_kmeans,
 )
 from rowsolve.kernels.rows import CSRRows, frozen
-from rowsolve.kernels.sampling import deal
+from rowsolve.kernels.sampling import deal, new_cards
 
 if TYPE_CHECKING:
     from rowsolve._system import System
@@ -108,7 +108,7 @@ def cluster_rows(
     rows, b = (system.rows, system.b) if metric in EQUATION_METRICS else _patterns(system, metric)
     code = _CODES[metric]
     found = empty_centroids(n_clusters, system.n_columns, rows)
-    cards = np.arange(system.n_rows)
+    cards = new_cards(system.n_rows)
     sample = np.empty(min(system.n_rows, max(2 * n_clusters, min(32 * n_clusters, 1536))), np.int64)
     deal(cards, 0, sample.size, rng, sample)
     k = _seed(system, rows, b, sample, code, rng, found)

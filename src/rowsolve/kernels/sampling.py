@@ -109,19 +109,27 @@ def draw_many(deck, group, rng, order):  # order: INOUT
     draw_into(deck, group, rng, np.empty(order.size), order)
 
 
+def new_cards(n: int) -> np.ndarray:
+    """Return a pack of the cards 0, 1, … in order: each card as its distance from its place.
+
+    All zero, so that the pack takes no time and no memory before it is dealt from, however large it is.
+    """
+    return np.zeros(n, np.int64)
+
+
 @kernel
 def deal(cards, first, count, rng, out):  # cards, out: INOUT
     """Draw `count` distinct cards from ``cards[first:]`` uniformly; they end up in front and in `out`.
 
-    A few steps of the Fisher-Yates shuffle, O(count): the rest of the cards is not touched.
+    A few steps of the Fisher-Yates shuffle, O(count): the rest of the cards is not touched. See `new_cards`.
     """
     for t in range(count):
         place = first + t
         left = cards.size - place
         pick = place + min(np.int64(rng.random() * left), left - 1)
-        card = cards[pick]
-        cards[pick] = cards[place]
-        cards[place] = card
+        card = pick + cards[pick]
+        cards[pick] = place + cards[place] - pick
+        cards[place] = card - place
         out[t] = card
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rowsolve.kernels.sampling import deal_blocks
+from rowsolve.kernels.sampling import deal_blocks, new_cards
 from rowsolve.methods.base import positive_integer
 from rowsolve.methods.oblivious import Oblivious, ObliviousPlan
 
@@ -47,7 +47,7 @@ class Block(Oblivious):
                 f"`block_size` must be at most the number of rows, {system.n_rows}, got {self.block_size}."
             )
         plan = _Plan(system, self.block_size)
-        plan.cards = np.arange(system.n_rows)
+        plan.cards = new_cards(system.n_rows)
         return plan
 
     def draw(self, plan, n_rows, rng):

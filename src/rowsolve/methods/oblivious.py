@@ -18,7 +18,7 @@ from rowsolve.methods.base import Method, Plan
 if TYPE_CHECKING:
     from rowsolve._system import System
 
-__all__ = ["NO_ROWS", "ONE_BY_ONE", "Chains", "Oblivious", "ObliviousPlan", "chains_that_pay"]
+__all__ = ["NO_ROWS", "ONE_BY_ONE", "Chains", "Oblivious", "ObliviousPlan", "chains_pay"]
 
 NO_ROWS = np.empty(0, np.int64)
 ONE_BY_ONE = np.empty(0, np.int64)  # the sizes of blocks, when there are none
@@ -90,10 +90,7 @@ class Chains:
             room.odd[:] = -1
 
 
-def chains_that_pay(plan: Plan) -> Chains | None:
-    """Return chains for as many threads as may be used, if the bursts are long enough for more than one."""
-    system = plan.system
-    work = max(system.n_columns, 64) * plan.work_per_row
-    if not isinstance(plan, ObliviousPlan) or system.threads == 1 or work < LEAST_WORK or not CAN_MEET:
-        return None
-    return Chains(plan, system.threads)
+def chains_pay(method: Method, n_columns: int, entries_per_row: float, threads: int) -> bool:
+    """Tell whether `method` is to run in chains: on several threads, in bursts long enough for more than one."""
+    work = max(n_columns, 64) * entries_per_row
+    return isinstance(method, Oblivious) and threads > 1 and work >= LEAST_WORK and CAN_MEET

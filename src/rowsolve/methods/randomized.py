@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from rowsolve.kernels.sampling import Deck, deal, deck_by_weight, draw_many
+from rowsolve.kernels.sampling import Deck, deal, deck_by_weight, draw_many, new_cards
 from rowsolve.methods.base import one_of
 from rowsolve.methods.oblivious import NO_ROWS, ONE_BY_ONE, Oblivious, ObliviousPlan
 
@@ -59,7 +59,7 @@ class Randomized(Oblivious):
         if self.weights == "norms":
             plan.deck = deck_by_weight(system.norms_sq())
         elif not self.replace:
-            plan.cards = np.arange(system.n_rows)
+            plan.cards = new_cards(system.n_rows)
         return plan
 
     def draw(self, plan, n_rows, rng):
