@@ -98,7 +98,7 @@ def cluster_rows(
     A batch has a sixteenth of the rows seen before it. By direction and Hamming distance the first 512 rows
     are taken one by one; otherwise a batch has at least 16 rows for each cluster (see `_LENGTH_COUNTS`).
 
-    Reads the n rows, and before them a sample of ``32 k`` (no more than 1536, no fewer than ``2 k``) for the start.
+    Reads the n rows, and before them a sample of ``32 k`` (no more than 1024, no fewer than ``2 k``) for the start.
     """
     if n_clusters > system.n_rows:
         raise ValueError(
@@ -109,7 +109,7 @@ def cluster_rows(
     code = _CODES[metric]
     found = empty_centroids(n_clusters, system.n_columns, rows)
     cards = new_cards(system.n_rows)
-    sample = np.empty(min(system.n_rows, max(2 * n_clusters, min(32 * n_clusters, 1536))), np.int64)
+    sample = np.empty(min(system.n_rows, max(2 * n_clusters, min(32 * n_clusters, 1024))), np.int64)
     deal(cards, 0, sample.size, rng, sample)
     k = _seed(system, rows, b, sample, code, rng, found)
     labels, pace = np.empty(system.n_rows, np.int64), 0.0 if rate == "count" else rate
