@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rowsolve._threads import run_together
-from rowsolve.kernels.rows import NON_FINITE, ZERO, ZERO_AGAINST_B, norms_of
+from rowsolve.kernels.rows import NON_FINITE, ZERO, ZERO_AGAINST_B, norms_of, sum_of_squares
 
 if TYPE_CHECKING:
     from rowsolve.sources import Source
@@ -50,8 +50,7 @@ class System:
         self.source = source
         self.rows: Any = source.rows
         self.b = b
-        with np.errstate(over="ignore"):
-            self.norm_b = math.sqrt(b @ b)
+        self.norm_b = math.sqrt(sum_of_squares(b))
         if not 0.0 < self.norm_b < math.inf:  # all zero, or at the ends of the range
             self.norm_b = float(np.abs(b).max()) or 1.0
         self.n_rows, self.n_columns = source.shape

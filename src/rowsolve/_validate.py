@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from rowsolve._threads import available_cores
-from rowsolve.kernels.rows import frozen
+from rowsolve.kernels.rows import frozen, sum_of_squares
 from rowsolve.methods import METHODS, Method
 from rowsolve.methods.base import positive_integer
 from rowsolve.sources import Source, load_matrix, load_vector, open_rows
-from rowsolve.sources.rows import as_vector, sum_of_squares
+from rowsolve.sources.rows import as_vector
 
 __all__ = ["at_least_zero", "check_of", "generator_of", "method_of", "positive", "start_of", "system_of", "threads_of"]
 

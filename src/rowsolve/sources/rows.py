@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rowsolve.kernels.rows import CSRRows, DenseRows, frozen
+from rowsolve.kernels.rows import CSRRows, DenseRows, frozen, sum_of_squares
 
 __all__ = ["Source", "open_rows"]
 
@@ -84,12 +84,6 @@ def as_vector(values: Any, name: str, length: int, what: str) -> tuple[np.ndarra
         if bad.size:
             raise ValueError(f"`{name}` must be finite: entry {bad[0]} is {vector[bad[0]]}.")
     return vector, _precision(array.dtype)
-
-
-def sum_of_squares(vector: np.ndarray) -> float:
-    """Return ``sum(vector**2)`` at the speed of memory; it may leave the range of float64."""
-    with np.errstate(all="ignore"):
-        return float(vector @ vector)
 
 
 def _as_array(values: Any, name: str) -> np.ndarray:
