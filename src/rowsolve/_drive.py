@@ -23,6 +23,8 @@ __all__ = ["Run"]
 _SMALLEST_X = 1e-152  # its square must not be lost
 _NO_ROWS = np.empty(0, np.int64)
 _WORK_OF_A_LOOK = 10_000  # numbers: reading so many takes as long as judging a burst
+_STEADY = 64  # columns from which on the error decays steadily
+_FAR = 4  # times the usual rows of a burst
 _GROWTH = 1 / 128  # of the run so far: a long run of small bursts would be all overhead
 _FEWEST_AVERAGED, _MOST_AVERAGED = 8, 64  # bursts whose iterates are averaged when the equations contradict each other
 
@@ -161,20 +163,36 @@ class Run:
 
         It depends on the clock only when there is a deadline, so that the same seed gives the same bits.
         """
-        rows: float = max(self.system.n_columns, 64) * (min(self.chains.n_chains, 4) if self.chains else 1)
+        n_chains = self.chains.n_chains if self.chains else 1
+        rows: float = max(self.system.n_columns, 64) * min(n_chains, 4)
         if not self.monitor.rows and not self.monitor.warm:
             # Even well-conditioned rows need twice as many. In small systems it is looking up that takes time.
             few = self.system.n_columns * -math.log(self.tolerance.rtol or 1.0)
             rows = max(rows, min(few, _WORK_OF_A_LOOK / plan.work_per_row, self.rows_allowed / 4))
         if not self.suspects.size:
             rows = max(rows, self.monitor.n_rows_seen * _GROWTH)
-        rows = min(rows, WORK_OF_A_BURST / plan.work_per_row, self.rows_allowed / plan.price_of_row)
+            if self.system.n_columns >= _STEADY and len(self.monitor.rows) > 1:
+                rows = self._towards_the_end(rows)
+        rows = min(rows, WORK_OF_A_BURST * n_chains / plan.work_per_row, self.rows_allowed / plan.price_of_row)
         if self.deadline < np.inf:
             spent, done = time.perf_counter() - self.prepared_at, self.system.rows_read - self.rows_prepared
             left = self.deadline - time.perf_counter()
             rows = min(rows, left * done / spent if done else rows / 16)
         steps = int(rows) // plan.rows_per_step
         return max(1, steps) * plan.rows_per_step
+
+    def _towards_the_end(self, rows: float) -> float:
+        """Return more than `rows` while the end is far, and as many as are needed when it is near.
+
+        A look takes as long as some hundred rows. With many columns the error decays steadily, so little is lost
+        between looks.
+        """
+        left = 1.05 * self.monitor.rows_left
+        if not 0.0 < left < math.inf:
+            return rows
+        if left < rows:
+            return max(left, self.system.n_columns / 4)
+        return max(rows, min(left / 2, _FAR * rows))
 
     def _rows_that_disagree(self) -> np.ndarray:
         """Check fresh rows, then all if asked to; return some of those from which x is too far away.

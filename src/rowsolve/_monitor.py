@@ -45,6 +45,28 @@ _PATIENCE = 24  # times p rows before a prediction may end the run
 _EPS = float(np.finfo(float).eps)
 
 
+def _decay(s1: float, n1: int, s2: float, n2: int) -> float:
+    """Return the rate at which something decays that loses `s1` over `n1` rows and then `s2` over `n2`.
+
+    The solution of ``(exp(r n1) - 1) / (1 - exp(-r n2)) = s1 / s2``, which is ``log(s1 / s2) / n`` for windows alike.
+    """
+    if s1 <= 0.0 or s2 <= 0.0:
+        return math.inf
+    if n1 == n2:
+        return math.log(s1 / s2) / n1
+    rate = math.log((s1 / n1) / (s2 / n2)) * 2.0 / (n1 + n2)  # exact when slow
+    for _ in range(50):
+        if abs(rate) * max(n1, n2) < 1e-6 or rate * n1 > 600.0 or rate * n2 < -600.0:
+            break
+        gone, left = math.expm1(rate * n1), -math.expm1(-rate * n2)
+        miss = math.log(gone / left * s2 / s1)
+        step = miss / (n1 * (gone + 1.0) / gone - n2 * (1.0 - left) / left)
+        rate -= step
+        if abs(step) * max(n1, n2) < 1e-6:
+            break
+    return rate
+
+
 @dataclass(frozen=True)
 class Tolerance:
     """Stop when ``norm(x - x*) <= rtol * norm(x) + atol``.
@@ -194,8 +216,9 @@ class Monitor:
         width, drops = 1, self.drops
         while 2 * width <= len(drops):
             s1, s2 = sum(drops[-2 * width : -width]), sum(drops[-width:])
-            spread = math.sqrt(2.0 / min(sum(self.rows[-width:]), max(self.n_columns, 8)))
-            q = s2 / s1 * (1.0 + 3.0 * spread) if s1 > 0.0 else math.inf
+            n1, n2 = sum(self.rows[-2 * width : -width]), sum(self.rows[-width:])
+            spread = math.sqrt(2.0 / min(n2, max(self.n_columns, 8)))
+            q = math.exp(-_decay(s1, n1, s2, n2) * n2) * (1.0 + 3.0 * spread)
             if q <= _WINDOW_RATIO:
                 return math.sqrt(s2 * q / (1.0 - q))
             width += max(1, width // 2)
@@ -241,10 +264,8 @@ class Monitor:
         if len(self.rows) < 2 * width:
             return math.nan, math.nan
         s1, s2 = sum(self.probe_drops[-2 * width : -width]), sum(self.probe_drops[-width:])
-        n_rows = sum(self.rows[-width:])
-        if s1 <= 0.0 or s2 <= 0.0:
-            return math.inf, 0.0
-        return math.log(s1 / s2) / n_rows, 3.0 * math.sqrt(4.0 / n_rows) / n_rows
+        n1, n2 = sum(self.rows[-2 * width : -width]), sum(self.rows[-width:])
+        return _decay(s1, n1, s2, n2), 3.0 * math.sqrt(4.0 / n2) / n2
 
     def _rows_to_go(self, rate: float) -> float:
         goal = max(self.allowed, self._floor())

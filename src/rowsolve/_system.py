@@ -130,13 +130,16 @@ class System:
 
         Fresh ones come first; used ones fill up.
         """
-        if self.n_rows <= 8 * count:
-            drawn = rng.permutation(self.n_rows)
-        else:
-            drawn = np.unique(rng.integers(0, self.n_rows, 8 * count))
-            rng.shuffle(drawn)
-        used = self._used[drawn]
-        fresh = drawn[~used][:count]
+        for n_drawn in (2 * count, 8 * count):  # in most cases few rows have been used
+            if self.n_rows <= n_drawn:
+                drawn = rng.permutation(self.n_rows)
+            else:
+                drawn = rng.integers(0, self.n_rows, n_drawn)
+                drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
+            used = self._used[drawn]
+            fresh = drawn[~used][:count]
+            if fresh.size == min(count, self.n_rows):
+                break
         return np.concatenate([fresh, drawn[used][: count - fresh.size]]), fresh.size
 
     def look_at_odd_rows(self) -> None:
