@@ -22,7 +22,7 @@ def test_auto__says_what_it_took():
     A, b, x_true = gaussian(seed=1)
     solution = rowsolve.solve(A, b, rng=0)
     assert solution.method == "randomized"
-    assert "'auto' took 'randomized' with uniform weights" in solution.message
+    assert "'auto' took 'randomized' without replacement" in solution.message
     assert relative_error(solution.x, x_true) < 2e-6
     assert solution.passes < 10
 

@@ -53,7 +53,7 @@ def solve(
     b : array_like of shape (n,), or path
     method : str or Method
         A name (``rowsolve methods`` lists them) or an object with parameters such as ``rowsolve.Block(8)``.
-        ``"auto"`` takes ``rowsolve.Randomized(weights="uniform")``.
+        ``"auto"`` takes ``rowsolve.Randomized(weights="uniform", replace=False)``.
     x0 : array_like of shape (p,), optional
         Where to start; zero if not given. When many x satisfy the equations (wide or rank-deficient A), the
         result is the solution nearest to `x0`: the one of least norm for ``x0 = 0``.

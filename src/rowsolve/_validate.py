@@ -51,8 +51,8 @@ def method_of(method: Any) -> tuple[Method, str]:
     if not isinstance(method, str):
         raise TypeError(f"`method` must be a name or a method such as rowsolve.Block(8), got {method!r}.")
     if method == "auto":
-        return METHODS["randomized"](weights="uniform"), (  # type: ignore[call-arg]
-            "Method 'auto' took 'randomized' with uniform weights, which needs no pass over A beforehand."
+        return METHODS["randomized"](weights="uniform", replace=False), (  # type: ignore[call-arg]
+            "Method 'auto' took 'randomized' without replacement, which needs no pass over A beforehand."
         )
     if method not in METHODS:
         names = ["auto", *METHODS]

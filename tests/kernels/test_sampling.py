@@ -70,7 +70,7 @@ def test_draws__one_number_serves_for_the_place_and_the_coin():
 def test_deal__takes_distinct_cards_and_loses_none(first, count, seed):
     count = min(count, 10 - first)
     cards, out = new_cards(10), np.empty(count, np.int64)
-    deal(cards, first, count, np.random.default_rng(seed), out)
+    deal(cards, first, np.random.default_rng(seed).random(count), out)
     pack = cards + np.arange(10)
     assert sorted(pack.tolist()) == list(range(10))
     assert pack[:first].tolist() == list(range(first))
@@ -81,7 +81,7 @@ def test_deal__takes_distinct_cards_and_loses_none(first, count, seed):
 
 def test_deal_blocks__every_pair_is_equally_likely():
     blocks, cards = np.empty((6000, 2), np.int64), new_cards(4)
-    deal_blocks(cards, np.random.default_rng(0), blocks)
+    deal_blocks(cards, np.random.default_rng(0).random(blocks.shape), blocks)
     pairs = np.sort(blocks, axis=1) @ [10, 1]
     values, counts = np.unique(pairs, return_counts=True)
     assert values.tolist() == [1, 2, 3, 12, 13, 23]

@@ -110,7 +110,7 @@ def cluster_rows(
     found = empty_centroids(n_clusters, system.n_columns, rows)
     cards = new_cards(system.n_rows)
     sample = np.empty(min(system.n_rows, max(2 * n_clusters, min(32 * n_clusters, 1024))), np.int64)
-    deal(cards, 0, sample.size, rng, sample)
+    deal(cards, 0, rng.random(sample.size), sample)
     k = _seed(system, rows, b, sample, code, rng, found)
     labels, pace = np.empty(system.n_rows, np.int64), 0.0 if rate == "count" else rate
     alone = 0 if metric in _LENGTH_COUNTS else _ONE_BY_ONE
@@ -118,7 +118,7 @@ def cluster_rows(
         alone = system.n_rows
     for start, stop in system.pieces(times_used=1 + k // 8):  # several products for each number that is loaded
         order = np.empty(stop - start, np.int64)
-        deal(cards, start, order.size, rng, order)
+        deal(cards, start, rng.random(order.size), order)
         for first, last in _batches(start, stop, alone, k, system.entries_per_row):
             batch = order[first - start : last - start]
             if last <= alone:

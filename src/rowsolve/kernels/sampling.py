@@ -118,15 +118,16 @@ def new_cards(n: int) -> np.ndarray:
 
 
 @kernel
-def deal(cards, first, count, rng, out):  # cards, out: INOUT
-    """Draw `count` distinct cards from ``cards[first:]`` uniformly; they end up in front and in `out`.
+def deal(cards, first, uniforms, out):  # cards, out: INOUT
+    """Draw distinct cards from ``cards[first:]``, one for each of `uniforms`; they end up in front and in `out`.
 
-    A few steps of the Fisher-Yates shuffle, O(count): the rest of the cards is not touched. See `new_cards`.
+    A few steps of the Fisher-Yates shuffle, O(1) each: the rest of the cards is not touched. See `new_cards`. The
+    random numbers, in [0, 1), come as an array: to hand over a generator takes as long as a hundred cards.
     """
-    for t in range(count):
+    for t in range(out.size):
         place = first + t
         left = cards.size - place
-        pick = place + min(np.int64(rng.random() * left), left - 1)
+        pick = place + min(np.int64(uniforms[t] * left), left - 1)
         card = pick + cards[pick]
         cards[pick] = place + cards[place] - pick
         cards[place] = card - place
@@ -134,7 +135,7 @@ def deal(cards, first, count, rng, out):  # cards, out: INOUT
 
 
 @kernel
-def deal_blocks(cards, rng, blocks):  # cards, blocks: INOUT
-    """Fill each row of `blocks` with distinct cards, drawn uniformly from all."""
+def deal_blocks(cards, uniforms, blocks):  # cards, blocks: INOUT
+    """Fill each row of `blocks` with distinct cards, drawn from all."""
     for t in range(blocks.shape[0]):
-        deal(cards, 0, blocks.shape[1], rng, blocks[t])
+        deal(cards, 0, uniforms[t], blocks[t])

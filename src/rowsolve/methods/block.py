@@ -54,5 +54,5 @@ class Block(Oblivious):
         """Draw `n_rows` rows, a block at a time."""
         n_blocks = max(1, n_rows // self.block_size)
         order = np.empty((n_blocks, self.block_size), np.int64)
-        deal_blocks(plan.cards, rng, order)
+        deal_blocks(plan.cards, rng.random(order.shape), order)
         return order.ravel(), np.full(n_blocks, self.block_size)

@@ -20,7 +20,7 @@ class _Plan(ObliviousPlan):
     deck: Deck | None = None  # for draws by norm
     cards: np.ndarray | None = None  # for draws without replacement
     next_card = 0
-    drawn = NO_ROWS  # uniform draws to come
+    drawn = NO_ROWS  # rows to come
 
 
 @dataclass(frozen=True)
@@ -64,16 +64,22 @@ class Randomized(Oblivious):
 
     def draw(self, plan, n_rows, rng):
         """Draw `n_rows` rows."""
-        n = plan.system.n_rows
-        if plan.deck is not None:
-            order = np.empty(n_rows, np.int64)
-            draw_many(plan.deck, 0, rng, order)
-        elif plan.cards is not None:
-            order = np.empty(min(n_rows, n - plan.next_card), np.int64)
-            deal(plan.cards, plan.next_card, order.size, rng, order)
-            plan.next_card = (plan.next_card + order.size) % n
-        else:
-            if plan.drawn.size < n_rows:
-                plan.drawn = rng.integers(0, n, max(n_rows, AT_LEAST))
-            order, plan.drawn = plan.drawn[:n_rows], plan.drawn[n_rows:]
+        if plan.drawn.size < n_rows:
+            more = self._draw_in_bulk(plan, max(n_rows, AT_LEAST), rng)
+            plan.drawn = np.concatenate([plan.drawn, more])
+        order, plan.drawn = plan.drawn[:n_rows], plan.drawn[n_rows:]
         return order, ONE_BY_ONE
+
+    def _draw_in_bulk(self, plan, count, rng):
+        n, order = plan.system.n_rows, np.empty(count, np.int64)
+        if plan.cards is not None:
+            uniforms, done = rng.random(count), 0
+            while done < count:
+                end = min(count, done + n - plan.next_card)
+                deal(plan.cards, plan.next_card, uniforms[done:end], order[done:end])
+                plan.next_card, done = (plan.next_card + end - done) % n, end
+            return order
+        if plan.deck is not None:
+            draw_many(plan.deck, 0, rng, order)
+            return order
+        return rng.integers(0, n, count)
