@@ -98,6 +98,8 @@ class Monitor:
         self.norm_x = self.norm_x0
         self.probe_start_sq = self.probe_sq = float(probe @ probe)
         self.n_columns = x0.size
+        # The estimate scatters around the error, more with few columns; the error is to be below the tolerance.
+        self.margin = 1.0 + 2.0 / math.sqrt(max(x0.size, 4))
         self.n_rows_seen = 0
         self.rows: list[int] = []
         self.drops: list[float] = []
@@ -130,9 +132,10 @@ class Monitor:
         exact = drop <= n_seen * (_ROUNDING * self.tolerance.eps * self.norm_x) ** 2
         by_probe = 0.0 if spent else math.sqrt(drop / probe_drop * self.probe_sq)
         self.error = max(by_probe, self._floor())
-        if self.error <= self.allowed and not exact:
+        good = max(self.margin * by_probe, self._floor()) <= self.allowed
+        if good and not exact:
             self.error = max(self.error, self._extrapolate(), self._worst(x) if self.warm and not spent else 0.0)
-        if self.error <= self.allowed:
+        if good and self.error <= self.allowed:
             return Status.CONVERGED
         excess = self._excess(drop, probe_drop, x)
         self.suspicious, contradictory = excess > _SUSPICION, self._contradictory(excess)
@@ -268,7 +271,7 @@ class Monitor:
         return _decay(s1, n1, s2, n2), 3.0 * math.sqrt(4.0 / n2) / n2
 
     def _rows_to_go(self, rate: float) -> float:
-        goal = max(self.allowed, self._floor())
+        goal = max(self.allowed / self.margin, self._floor())
         if math.isnan(rate) or math.isnan(self.error):
             return math.nan
         if self.error <= goal:

@@ -15,7 +15,7 @@ from rowsolve.race.contestant import TimeIsUp
 from rowsolve.race.direct import Cholesky, LinearRegression, Lstsq
 from rowsolve.race.iterative import LSMR, LSQR, SGD, CountedProducts, Kaczmarz
 from rowsolve.race.lineup import PEERS, line_up
-from rowsolve.race.ours import Rowsolve, threads_option
+from rowsolve.race.ours import Rowsolve
 from rowsolve.race.problem import Problem, known
 from rowsolve.race.running import Rules, run_race
 
@@ -131,11 +131,3 @@ def test_rowsolve__hands_on_ctrl_c(monkeypatch):
     monkeypatch.setattr(rowsolve, "solve", lambda *_, **__: stopped)
     with pytest.raises(KeyboardInterrupt):
         Rowsolve().run(A, b, 1e-6, 60.0)
-
-
-def test_threads__are_passed_on_if_solve_takes_them(monkeypatch):
-    monkeypatch.setattr(rowsolve, "solve", lambda A, b, *, threads=None: None)
-    assert threads_option(2) == {"threads": 2}
-    assert threads_option(None) == {}
-    monkeypatch.setattr(rowsolve, "solve", lambda A, b: None)
-    assert threads_option(2) == {}

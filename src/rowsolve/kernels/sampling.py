@@ -125,7 +125,7 @@ def deal(cards, first, uniforms, out):  # cards, out: INOUT
     random numbers, in [0, 1), come as an array: to hand over a generator takes as long as a hundred cards.
     """
     for t in range(out.size):
-        place = first + t
+        place = (first + t) % cards.size  # after the last card, the next round
         left = cards.size - place
         pick = place + min(np.int64(uniforms[t] * left), left - 1)
         card = pick + cards[pick]

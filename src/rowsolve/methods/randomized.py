@@ -73,11 +73,8 @@ class Randomized(Oblivious):
     def _draw_in_bulk(self, plan, count, rng):
         n, order = plan.system.n_rows, np.empty(count, np.int64)
         if plan.cards is not None:
-            uniforms, done = rng.random(count), 0
-            while done < count:
-                end = min(count, done + n - plan.next_card)
-                deal(plan.cards, plan.next_card, uniforms[done:end], order[done:end])
-                plan.next_card, done = (plan.next_card + end - done) % n, end
+            deal(plan.cards, plan.next_card, rng.random(count), order)
+            plan.next_card = (plan.next_card + count) % n
             return order
         if plan.deck is not None:
             draw_many(plan.deck, 0, rng, order)

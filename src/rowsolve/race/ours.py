@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -12,7 +11,7 @@ import numpy as np
 import rowsolve
 from rowsolve.race.contestant import Contestant, Finish
 
-__all__ = ["Rowsolve", "threads_option"]
+__all__ = ["Rowsolve"]
 
 
 @dataclass(frozen=True)
@@ -40,16 +39,10 @@ class Rowsolve(Contestant):
         """
         end = time.perf_counter() + seconds
         solution = rowsolve.solve(
-            A, b, self.method, rtol=setting, rng=self.seed, callback=lambda _: time.perf_counter() > end,
-            **threads_option(self.threads),
+            A, b, self.method, rtol=setting, rng=self.seed, threads=self.threads,
+            callback=lambda _: time.perf_counter() > end,
         )  # fmt: skip
         if solution.status is rowsolve.Status.INTERRUPTED:
             raise KeyboardInterrupt  # solve() gives back its x; here it ends the race
         status = f"{solution.status.name} ({solution.method})"
         return Finish(solution.x, status, solution.passes, outside=solution.compile_seconds)
-
-
-def threads_option(threads: int | None) -> dict[str, Any]:
-    """Return the argument that sets the number of threads, if `rowsolve.solve` has one."""
-    known = "threads" in inspect.signature(rowsolve.solve).parameters
-    return {"threads": threads} if known and threads is not None else {}
