@@ -35,6 +35,9 @@ bench-steps: .venv/ready-bench
 bench-greedy: .venv/ready
 	$(RUN) benchmarks/greedy.py
 
+bench-limits: .venv/ready-bench
+	$(RUN) benchmarks/limits.py
+
 bench-kmeans: .venv/ready-bench
 	$(RUN) benchmarks/kmeans.py
 

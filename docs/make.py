@@ -12,10 +12,11 @@ import sys
 from pathlib import Path
 
 from rowsolve.cli.methods import methods_as_markdown
-from rowsolve.race.report import results_as_markdown
+from rowsolve.race.report import machine_in_words, results_as_markdown
 from rowsolve.race.results import of_document
 
 ROOT = Path(__file__).parent.parent
+ORDERS = ("in order", "random")
 
 
 def put(text: str, name: str, content: str) -> str:
@@ -31,8 +32,43 @@ def race() -> str:
     return results_as_markdown(of_document(json.loads(text)))
 
 
+def limits() -> str:
+    """Return the tables of what `make bench-limits` found last."""
+    found = json.loads((ROOT / "benchmarks" / "results" / "limits.json").read_text(encoding="utf-8"))
+    counts = found["bandwidth"][0]["threads"]
+    lines = [
+        "Gigabytes a second, and the share of a matrix-vector product (BLAS) with as many threads:",
+        "",
+        "| A | threads | product | sweep in order | | random rows | |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for one in found["bandwidth"]:
+        rates = one["gigabytes_a_second"]
+        for count in counts:
+            most = rates[f"gemv {count}"]
+            cells = (f"{rates[f'{order} {count}']:.1f} | {rates[f'{order} {count}'] / most:.0%}" for order in ORDERS)
+            shape = " x ".join(f"{size:,}" for size in one["shape"])
+            lines.append(f"| {shape} {one['dtype']} | {count} | {most:.1f} | {' | '.join(cells)} |")
+    steps = found["steps"]
+    plain = steps["microseconds_a_step"]["randomized"]
+    shape = " x ".join(f"{size:,}" for size in steps["shape"])
+    lines += ["", f"A step on {shape}, one thread:", "", "| method | microseconds | plain steps |", "|---|---|---|"]
+    lines += [f"| {name} | {us:.2f} | {us / plain:.1f} |" for name, us in steps["microseconds_a_step"].items()]
+    seconds = found["growth"]["seconds"]
+    growth = ", ".join(f"{1e3 * value:.1f} ms at n = {int(n):,}" for n, value in seconds.items())
+    latency = ", ".join(f"{name} {value:.2f} ms" for name, value in found["latency_ms"].items())
+    lines += [
+        "",
+        f"A whole solve, p = 1,000, {found['threads']} threads, to 1e-6: {growth}. "
+        f"A small one, 200 x 20, to a true error of 1e-6: {latency}.",
+        "",
+        f"Machine: {words_of(found['machine'])}.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
-    """Rewrite README.md and docs/demo.png."""
+    """Rewrite README.md, docs/demo.png and the tables of docs/performance.md."""
     demo = subprocess.run(
         [sys.executable, "-m", "rowsolve", "demo", "--out", "docs/demo.png"],
         cwd=ROOT, env={**os.environ, "COLUMNS": "100"}, capture_output=True, text=True, check=True,
@@ -43,6 +79,8 @@ def main() -> None:
     text = put(text, "race", race())
     text = put(text, "demo", f"```text\n$ rowsolve demo\n{demo.rstrip()}\n```\n")
     path.write_text(text, encoding="utf-8")
+    page = ROOT / "docs" / "performance.md"
+    page.write_text(put(page.read_text(encoding="utf-8"), "limits", limits()), encoding="utf-8")
 
 
 if __name__ == "__main__":
