@@ -59,10 +59,10 @@ def limits() -> str:
     latency = ", ".join(f"{name} {value:.2f} ms" for name, value in found["latency_ms"].items())
     lines += [
         "",
-        f"A whole solve, p = 1,000, {found['threads']} threads, to 1e-6: {growth}. "
+        f"A whole solve, p = 1,000, {found['threads']} threads, to 1e-6: {growth}.",
         f"A small one, 200 x 20, to a true error of 1e-6: {latency}.",
         "",
-        f"Machine: {words_of(found['machine'])}.",
+        f"Machine: {machine_in_words(found['machine'])}.",
     ]
     return "\n".join(lines) + "\n"
 

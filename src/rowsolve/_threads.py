@@ -6,11 +6,11 @@ import math
 import os
 import threading
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-__all__ = ["available_cores", "run_together"]
+__all__ = ["available_cores", "run_as_one", "run_together"]
 
 T = TypeVar("T")
 _CGROUP = Path("/sys/fs/cgroup")
@@ -96,34 +96,60 @@ class _Pool:
 _POOL = _Pool()
 
 
-def run_together(calls: Sequence[Callable[[], T]], give_up: Callable[[], None] = lambda: None) -> list[T]:
+def run_together(calls: Sequence[Callable[[], T]]) -> list[T]:
     """Run `calls` side by side, the first in this thread; return what they return, in order.
 
-    Whatever happens in one of them, all have ended when this does: their arrays are not written to any more. If the
-    first does not come to its end (Ctrl-C), `give_up` is called, which must let the others come to theirs.
+    Whatever happens in one of them, all have ended when this does: their arrays are not written to any more.
     """
     if len(calls) == 1:
         return [calls[0]()]
     with _POOL.lock:
         workers = _POOL.workers(len(calls) - 1)
-        started: list[_Worker] = []
-        complete = False
         try:
-            for worker, call in zip(workers, calls[1:], strict=True):
-                started.append(worker)
-                worker.start(call)
-            first = calls[0]()
-            complete = True
+            first = _run_gang(workers, calls)
         finally:
-            if not complete:
-                give_up()
-            _wait_for(started)
+            _wait_for(workers)
         results = [worker.result for worker in workers]
         for worker in workers:
             worker.result = None
             if worker.error is not None:
                 raise worker.error
         return [first, *results]
+
+
+def run_as_one(calls: Sequence[Callable[[], None]], give_up: Callable[[], None]) -> None:
+    """Run `calls`, which meet on their way, side by side, the first in this thread; return when the first has ended.
+
+    The others are past their last meeting then, and nobody waits until they sleep. If one does not come to its end
+    (Ctrl-C in the first), `give_up` is called, which must let the others come to theirs, and the error is raised.
+    """
+    errors: list[BaseException] = []
+
+    def carefully(call: Callable[[], None]) -> None:
+        try:
+            call()
+        except BaseException as error:
+            errors.append(error)
+            give_up()
+
+    with _POOL.lock:
+        workers = _POOL.workers(len(calls) - 1)
+        gang: list[Callable[[], None]] = [calls[0], *(partial(carefully, call) for call in calls[1:])]
+        try:
+            _run_gang(workers, gang)
+        except BaseException:
+            give_up()
+            _wait_for(workers)
+            raise
+    if errors:
+        raise errors[0]
+
+
+def _run_gang(workers: list[_Worker], calls: Sequence[Callable[[], T]]) -> T:
+    _wait_for(workers)  # they may not sleep yet
+    for worker, call in zip(workers, calls[1:], strict=True):
+        worker.start(call)
+    return calls[0]()
 
 
 def _wait_for(workers: list[_Worker]) -> None:

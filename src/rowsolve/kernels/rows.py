@@ -271,10 +271,10 @@ def distances(rows, b, order, x, out, scale, odd):  # out, odd: INOUT
     total = 0.0
     for t in range(order.size):
         i = order[t]
-        norm_sq = usable_norm_sq(rows, b, i, odd)
-        gap = b[i] - row_dot(rows, i, x)
+        norm_sq, dot, _ = measure_row(rows, i, x, x)
+        gap = b[i] - dot
         total += (scale * gap) * (scale * gap)
-        out[t] = abs(gap) / np.sqrt(norm_sq) if norm_sq > 0.0 else 0.0
+        out[t] = abs(gap) / np.sqrt(norm_sq) if is_usable(norm_sq, b, i, odd) else 0.0
     return total
 
 

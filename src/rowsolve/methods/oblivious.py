@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rowsolve._barrier import CAN_MEET, new_meeting, release_all
-from rowsolve._threads import run_together
+from rowsolve._threads import run_as_one
 from rowsolve.kernels.blocks import BlockRoom, block_room, project_blocks
 from rowsolve.kernels.chains import chain_room, run_chain
 from rowsolve.kernels.sweep import sweep
@@ -83,7 +83,7 @@ class Chains:
                 iterates, self.shown, self.gained, meeting, self.rooms[me],
             )  # fmt: skip
 
-        run_together([partial(chain, me) for me in range(self.n_chains)], lambda: release_all(meeting))
+        run_as_one([partial(chain, me) for me in range(self.n_chains)], lambda: release_all(meeting))
         iterates[:], drops[:] = self.rooms[0].start, self.rooms[0].drops
         for room in self.rooms:
             np.maximum(plan.system.odd, room.odd, out=plan.system.odd)
