@@ -91,11 +91,11 @@ def test_callback__gets_events_and_can_stop():
     def watch(event):
         events.append(event)
         kept.append(event.x.copy())
-        return len(events) == 5
+        return len(events) == 3
 
     solution = rowsolve.solve(A, b, callback=watch, rng=0)
     assert solution.status is Status.STOPPED
-    assert len(events) == len(solution.history) == 5
+    assert len(events) == len(solution.history) == 3
     assert [event.rows_read for event in events] == solution.history.rows_read
     assert events[-1].passes == pytest.approx(events[-1].rows_read / N_ROWS)
     assert events[-1].stage == "solve"
