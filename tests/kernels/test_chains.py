@@ -9,8 +9,6 @@ from rowsolve._system import System
 from rowsolve.methods.oblivious import ONE_BY_ONE, Chains, ObliviousPlan
 from rowsolve.sources import open_rows
 
-pytestmark = pytest.mark.compiled  # chains need threads that run at the same time
-
 
 def plan_with_chains(A, b, n_chains, per_round, block_size=1):
     plan = ObliviousPlan(System(open_rows(A), b, threads=n_chains), block_size)

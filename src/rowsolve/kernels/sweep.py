@@ -32,30 +32,28 @@ def move_and_measure(values, places, x, z, steps):  # x, z: INOUT
 
     See `move_and_measure_vectors`, which does most of it.
     """
-    i, k, u, v = places[0], places[1], places[2], places[3]
+    i, k = places[0], places[1]
     done = whole_vectors(values, x.size)
-    norm_u, norm_v, cross, ux, vx, uz, vz = move_and_measure_vectors(values, places, x, z, steps, done)
+    products = move_and_measure_vectors(values, places, x, z, steps, done)
     for j in range(done, x.size):
         first, second = np.float64(values[i, j]), np.float64(values[k, j])
         x[j] += steps[0] * first + steps[1] * second
         z[j] += steps[2] * first + steps[3] * second
-        first, second = np.float64(values[u, j]), np.float64(values[v, j])
-        norm_u += first * first
-        norm_v += second * second
-        cross += first * second
-        ux += first * x[j]
-        vx += second * x[j]
-        uz += first * z[j]
-        vz += second * z[j]
-    return norm_u, norm_v, cross, ux, vx, uz, vz
+    return _measure_rest(values, places[2], places[3], x, z, done, products)
 
 
 @kernel
 def measure_two(values, places, x, z):
     """Return all products of two rows with each other, with x and with z."""
-    u, v = places[0], places[1]
     done = whole_vectors(values, x.size)
-    norm_u, norm_v, cross, ux, vx, uz, vz = measure_vectors(values, places, x, z, done)
+    products = measure_vectors(values, places, x, z, done)
+    return _measure_rest(values, places[0], places[1], x, z, done, products)
+
+
+@kernel
+def _measure_rest(values, u, v, x, z, done, products):
+    """Add the part of the columns from `done` on to the products of rows ``u`` and ``v``."""
+    norm_u, norm_v, cross, ux, vx, uz, vz = products
     for j in range(done, x.size):
         first, second = np.float64(values[u, j]), np.float64(values[v, j])
         norm_u += first * first

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rowsolve._barrier import CAN_MEET, new_meeting, release_all
+from rowsolve._barrier import new_meeting, release_all
 from rowsolve._threads import run_as_one
 from rowsolve.kernels.blocks import BlockRoom, block_room, project_blocks
 from rowsolve.kernels.chains import chain_room, run_chain
@@ -93,4 +93,4 @@ class Chains:
 def chains_pay(method: Method, n_columns: int, entries_per_row: float, threads: int) -> bool:
     """Tell whether `method` is to run in chains: on several threads, in bursts long enough for more than one."""
     work = max(n_columns, 64) * entries_per_row
-    return isinstance(method, Oblivious) and threads > 1 and work >= LEAST_WORK and CAN_MEET
+    return isinstance(method, Oblivious) and threads > 1 and work >= LEAST_WORK

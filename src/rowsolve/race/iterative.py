@@ -17,32 +17,32 @@ GROWTH = 1.5  # of an amount of work that was not enough: the last is then at mo
 GROWN = 30  # times
 
 
-class LSMR(Contestant):
-    """`scipy.sparse.linalg.lsmr` with ``atol = btol`` = the tolerance and no limit on condition or iterations."""
+class Bidiagonalisation(Contestant):
+    """A solver of `scipy.sparse.linalg` with ``atol = btol`` = the tolerance, no limit on condition or iterations."""
 
-    name = "scipy lsmr"
-
-    def run(self, A: Any, b: np.ndarray, setting: float, seconds: float) -> Finish:
-        """Iterate to the tolerance."""
-        from scipy.sparse.linalg import lsmr
-
-        products = CountedProducts(A, seconds)
-        x, istop, iterations = lsmr(products.operator, b, atol=setting, btol=setting, conlim=0.0, maxiter=MANY)[:3]
-        return Finish(x, f"istop {istop} after {iterations} iterations", products.passes)
-
-
-class LSQR(Contestant):
-    """`scipy.sparse.linalg.lsqr`, in the same way."""
-
-    name = "scipy lsqr"
+    solver: ClassVar[str]
+    limit: ClassVar[str]  # what it calls the most iterations
 
     def run(self, A: Any, b: np.ndarray, setting: float, seconds: float) -> Finish:
         """Iterate to the tolerance."""
-        from scipy.sparse.linalg import lsqr
+        from scipy.sparse import linalg
 
-        products = CountedProducts(A, seconds)
-        x, istop, iterations = lsqr(products.operator, b, atol=setting, btol=setting, conlim=0.0, iter_lim=MANY)[:3]
+        products, options = CountedProducts(A, seconds), {"conlim": 0.0, self.limit: MANY}
+        solve = getattr(linalg, self.solver)
+        x, istop, iterations = solve(products.operator, b, atol=setting, btol=setting, **options)[:3]
         return Finish(x, f"istop {istop} after {iterations} iterations", products.passes)
+
+
+class LSMR(Bidiagonalisation):
+    """`scipy.sparse.linalg.lsmr`."""
+
+    name, solver, limit = "scipy lsmr", "lsmr", "maxiter"
+
+
+class LSQR(Bidiagonalisation):
+    """`scipy.sparse.linalg.lsqr`."""
+
+    name, solver, limit = "scipy lsqr", "lsqr", "iter_lim"
 
 
 class CountedProducts:
