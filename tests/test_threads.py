@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 import threading
+import time
+from functools import partial
 
 import pytest
 
@@ -80,6 +82,31 @@ def test_run_together__waits_for_all_before_it_raises(failing):
     with pytest.raises(KeyboardInterrupt if failing == 0 else ValueError):
         run_together(calls)
     assert done == [True]
+
+
+def test_worker__survives_when_the_next_call_comes_while_it_drops_the_last():
+    dropping, started = threading.Event(), threading.Event()
+
+    class Closing:
+        """Like a memory map, whose end lets other threads run."""
+
+        def __del__(self):
+            dropping.set()
+            started.wait(30)
+
+    worker, made = _threads._Worker(), []
+    call = partial(lambda _: time.sleep(0.05), Closing())
+    worker.start(call)
+    del call
+    assert dropping.wait(30)
+    worker.wait()
+    worker.start(lambda: made.append(1))
+    started.set()
+    worker.wait()
+    worker.start(lambda: made.append(2))  # a dead worker would never make this call
+    for _ in range(300):
+        time.sleep(0.01 * (len(made) < 2))
+    assert made == [1, 2]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

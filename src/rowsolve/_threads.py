@@ -6,6 +6,7 @@ import math
 import os
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -62,8 +63,9 @@ class _Worker:
                 self.result, self.error = self._call(), None
             except BaseException as error:
                 self.result, self.error = None, error
-            self._call = None
-            self._done.release()
+            self._call = None  # whose last arrays may go with it, and let another thread run: even start the next call
+            with suppress(RuntimeError):  # then the lock may be open already
+                self._done.release()
 
     def start(self, call: Callable[[], Any]) -> None:
         self._done.acquire(blocking=False)  # it may be free if Ctrl-C came just when the last call ended
