@@ -16,7 +16,7 @@ ROOMS = {
     "kernels": {"_barrier", "_jit", "_simd"},
     "clustering": {"_threads", "kernels"},
     "pavings": {"kernels", "clustering"},
-    "methods": {"_barrier", "_threads", "kernels", "clustering", "pavings"},
+    "methods": {"_barrier", "_solution", "_threads", "kernels", "clustering", "pavings"},
     "sources": {"kernels.rows"},
     "theory": set(),
     "experiments": {"", "clustering", "sources", "_system"},
@@ -32,11 +32,13 @@ ROOMS = {
     "_check": {"_solution", "_system", "kernels.rows"},
     "_drive": {"_check", "_monitor", "_solution", "_system", "kernels.sweep", "methods"},
     "_pave": {"_system", "_validate", "pavings", "sources", ""},
-    "_words": {"_drive", "_solution"},
-    "_warmup": {"_check", "_system", "kernels", "methods", "sources"},
+    "_words": {"_drive", "_solution", "methods.base"},
+    "_auto": {"_check", "_drive", "_monitor", "_solution", "_system", "kernels.rows", "methods"},
+    "_warmup": {"_check", "_monitor", "_system", "kernels", "methods", "sources"},
     "_validate": {"_threads", "kernels.rows", "methods", "sources"},
     "_solve": {
-        "_validate", "_drive", "_monitor", "_solution", "_system", "_warmup", "_words", "methods", "sources", "",
+        "_auto", "_drive", "_monitor", "_solution", "_system", "_validate", "_warmup", "_words", "methods", "sources",
+        "",
     },
 }  # fmt: skip
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path.name not in {"__main__.py"})

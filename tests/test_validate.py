@@ -102,7 +102,7 @@ def test_x__beyond_the_range_is_explained():
 
 
 def test_numbers_too_far_apart__end_the_run():
-    assert not rowsolve.solve(np.eye(4, 3) * 1e140, b * 1e-140, rng=0).converged
+    assert not rowsolve.solve(np.eye(4, 3) * 1e140, b * 1e-140, "randomized", rng=0).converged
 
 
 def test_nan__in_a_row_that_is_not_read_is_found_by_the_full_check_only():

@@ -22,10 +22,12 @@ if TYPE_CHECKING:
         ClusterBlock,
         ClusterJL,
         Cyclic,
+        Direct,
         Extended,
         Method,
         Paving,
         Randomized,
+        Refined,
     )
 
 __version__ = "0.1.0"
@@ -42,10 +44,12 @@ _HOMES = {
         "ClusterBlock",
         "ClusterJL",
         "Cyclic",
+        "Direct",
         "Extended",
         "Method",
         "Paving",
         "Randomized",
+        "Refined",
     ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -57,12 +61,14 @@ __all__ = [
     "ClusterBlock",
     "ClusterJL",
     "Cyclic",
+    "Direct",
     "Event",
     "Extended",
     "History",
     "Method",
     "Paving",
     "Randomized",
+    "Refined",
     "Residual",
     "Solution",
     "Status",

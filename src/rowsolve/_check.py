@@ -11,7 +11,7 @@ from rowsolve._solution import Residual
 from rowsolve._system import System
 from rowsolve.kernels.rows import add_gradient, distances
 
-__all__ = ["Finding", "full_check", "rows_off", "rows_that_reach", "sampled_check"]
+__all__ = ["Finding", "distances_of", "full_check", "rows_off", "rows_that_reach", "sampled_check"]
 
 _ORTHOGONAL = 1e-11  # cosine between a row and a vector of the null space, as rounding leaves it
 ROWS_TO_CHECK = 256  # when all agree, at most 3 / 256 of all rows are off, with 95% confidence
@@ -23,6 +23,15 @@ class Finding:
 
     residual: Residual
     off: np.ndarray
+
+
+def distances_of(system: System, order: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Return the distance of `x` from the hyperplane of each row in `order`."""
+    out = np.empty(order.size)
+    distances(system.rows, system.b, order, x, out, 0.0, system.odd)
+    system.rows_read += order.size
+    system.look_at_odd_rows()
+    return out
 
 
 def rows_off(system: System, order: np.ndarray, x: np.ndarray, limit: float) -> tuple[np.ndarray, float]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +14,7 @@ from rowsolve._monitor import Monitor, Tolerance
 from rowsolve._solution import Event, History, Status
 from rowsolve._system import WORK_OF_A_BURST, OutOfTime, System
 from rowsolve.kernels.sweep import sweep
-from rowsolve.methods.base import Method, Plan
+from rowsolve.methods.base import Method, Plan, RowMethod, StepMethod
 from rowsolve.methods.oblivious import Chains, ObliviousPlan, chains_pay
 
 __all__ = ["Run"]
@@ -42,20 +41,20 @@ class Run:
     tolerance: Tolerance
     x0: np.ndarray
     max_rows: float
-    deadline: float
     check: str
     rng: np.random.Generator
     callback: Callable[[Event], Any] | None = None
+    give_up: Callable[[Monitor], Status | None] = lambda _: None  # asked after every burst
     history: History = field(default_factory=History)
     suspects: np.ndarray = field(default_factory=lambda: _NO_ROWS)  # fresh rows that disagreed with x
     off: np.ndarray = field(default_factory=lambda: _NO_ROWS)  # rows that contradict the others
     finding: Finding | None = None
 
     def __post_init__(self) -> None:
-        self.started = time.perf_counter()
+        self.clock = self.system.clock
         self.rows_prepared = 0
         self.chains: Chains | None = None
-        self.prepared_at = self.started
+        self.prepared_at = 0.0
         self.iterates = np.empty((2, self.system.n_columns))
         self.drops = np.zeros(2)
         self.iterates[0] = self.x0
@@ -74,17 +73,10 @@ class Run:
     def go(self) -> Status:
         """Prepare, iterate and check; return how it ended. Ctrl-C ends it with the x so far."""
         try:
-            self.system.on_piece = lambda: self._emit("prepare")
-            plan = self.method.prepare(self.system, self.rng)
-            self.system.on_piece = lambda: None
-            system = self.system
-            if chains_pay(self.method, system.n_columns, system.entries_per_row, system.threads):
-                self.chains = Chains(plan, system.threads)
-            self.rows_prepared, self.prepared_at = self.system.rows_read, time.perf_counter()
-            status = self._iterate(plan)
-            if status is Status.INCONSISTENT and not self.off.size:
-                self._average(plan)
-            return self._certify(status)
+            if isinstance(self.method, StepMethod):
+                return self._certify(self._follow(self.method))
+            assert isinstance(self.method, RowMethod)
+            return self._certify(self._project(self.method))
         except KeyboardInterrupt:
             return Status.INTERRUPTED
         except OutOfTime:
@@ -92,11 +84,46 @@ class Run:
         except _StoppedByCallback:
             return Status.STOPPED
 
+    def _follow(self, method: StepMethod) -> Status:
+        """Take the steps of a method that judges itself, until x is good or no better x is to be had."""
+        self.system.on_piece = lambda: self._emit("solve")
+        for step in method.steps(self.system, self.x0, self.tolerance, self.rng):
+            self.iterates[0] = step.x
+            _keep_in_range(step.error)
+            self.monitor.settle(self.x, step.error)
+            self._record(math.nan)
+            status = step.status
+            if status is None and step.error <= self.monitor.allowed:
+                status = Status.CONVERGED
+            if status in (Status.CONVERGED, Status.PRECISION):
+                self.off = self._rows_that_disagree()
+                return Status.INCONSISTENT if self.off.size else status
+            if status is not None:
+                return status
+            if self.rows_allowed < 1:
+                return Status.MAX_PASSES
+            self.system.keep_time()
+        raise AssertionError("a method ends with a status")
+
+    def _project(self, method: RowMethod) -> Status:
+        """Let a method prepare, and project on the rows that it takes."""
+        system = self.system
+        system.on_piece = lambda: self._emit("prepare")
+        plan = method.prepare(system, self.rng)
+        system.on_piece = lambda: None
+        if chains_pay(method, system.n_columns, system.entries_per_row, system.threads):
+            self.chains = Chains(plan, system.threads)
+        self.rows_prepared, self.prepared_at = system.rows_read, self.clock.elapsed
+        status = self._iterate(plan)
+        if status is Status.INCONSISTENT and not self.off.size:
+            self._average(plan)
+        return status
+
     def _start_monitor(self, *, warm: bool = True) -> None:
         """Begin to judge from the current x, with a new probe."""
         probe = self.rng.standard_normal(self.system.n_columns)
         self.iterates[1] = probe / math.sqrt(probe @ probe)
-        patience = self.system.n_rows if self.method.in_given_order else 0
+        patience = self.system.n_rows if getattr(self.method, "in_given_order", False) else 0
         self.monitor = Monitor(self.tolerance, self.iterates[0], self.iterates[1], warm=warm, patience=patience)
 
     def _iterate(self, plan: Plan) -> Status:
@@ -107,11 +134,11 @@ class Run:
         contradiction, and x is found without them.
         """
         while True:
-            if time.perf_counter() >= self.deadline:
+            if self.clock.left <= 0.0:
                 return Status.MAX_SECONDS
             if self.rows_allowed < 1:
                 return Status.MAX_PASSES
-            status = self._burst(plan)
+            status = self._burst(plan) or self.give_up(self.monitor)
             if status in (Status.CONVERGED, Status.PRECISION):
                 if self.off.size:
                     return Status.INCONSISTENT
@@ -132,21 +159,25 @@ class Run:
     def _burst(self, plan: Plan) -> Status | None:
         """Let the method take some rows; return the monitor's verdict."""
         order = self._advance(plan)
-        if not math.isfinite(self.drops[0]):
-            raise ValueError("x is too large for float64: rescale `A` or `b` so that it is well below 1e150.")
+        _keep_in_range(self.drops[0])
         status = self.monitor.observe(order.size, self.drops, self.x, self.iterates[1], self.rows_allowed)
+        self._record(float(self.drops[0]))
+        return status
+
+    def _record(self, drop: float) -> None:
+        """Write a line of the history, and tell the caller."""
         if self.monitor.norm_x < _SMALLEST_X and self.x.any():
             raise ValueError("x is too small for float64: rescale `A` or `b` so that it is well above 1e-150.")
         error = self.monitor.relative_error
-        self.history.add(self.system.rows_read, self._elapsed(), float(self.drops[0]), error)
+        self.history.add(self.method.name, self.system.rows_read, self.clock.elapsed, drop, error)
         self._emit("solve")
-        return status
 
     def _advance(self, plan: Plan) -> np.ndarray:
         """Let the method take some rows, and take those under suspicion; return all of them.
 
         Chains are brought together by what holds for consistent equations: no chains where they seem not to be.
         """
+        assert isinstance(self.method, RowMethod)
         if isinstance(plan, ObliviousPlan):
             plan.chains = None if self.monitor.suspicious else self.chains
         order = self.method.advance(plan, self.iterates, self._rows_of_a_burst(plan), self.rng, self.drops)
@@ -174,10 +205,9 @@ class Run:
             if self.system.n_columns >= _STEADY and len(self.monitor.rows) > 1:
                 rows = self._towards_the_end(rows)
         rows = min(rows, WORK_OF_A_BURST * n_chains / plan.work_per_row, self.rows_allowed / plan.price_of_row)
-        if self.deadline < np.inf:
-            spent, done = time.perf_counter() - self.prepared_at, self.system.rows_read - self.rows_prepared
-            left = self.deadline - time.perf_counter()
-            rows = min(rows, left * done / spent if done else rows / 16)
+        if self.clock.left < np.inf:
+            spent, done = self.clock.elapsed - self.prepared_at, self.system.rows_read - self.rows_prepared
+            rows = min(rows, self.clock.left * done / spent if done else rows / 16)
         steps = int(rows) // plan.rows_per_step
         return max(1, steps) * plan.rows_per_step
 
@@ -225,7 +255,7 @@ class Run:
         n_bursts = self.monitor.n_rows_seen // self.monitor.rows[-1]
         halves, half = np.zeros((2, self.x.size)), min(max(n_bursts, _FEWEST_AVERAGED), _MOST_AVERAGED) // 2
         for t in range(2 * half):
-            if time.perf_counter() >= self.deadline or self.rows_allowed < 1:
+            if self.clock.left <= 0.0 or self.rows_allowed < 1:
                 return
             self._advance(plan)
             halves[t // half] += self.x / half
@@ -251,22 +281,19 @@ class Run:
             self.finding = sampled_check(self.system, self.x, self.limit, self.rng)
         return status
 
-    def _elapsed(self) -> float:
-        return time.perf_counter() - self.started
-
     def _emit(self, stage: str) -> None:
         if self.callback is None:
             return
         n_rows, rows_left = self.system.n_rows, self.monitor.rows_left
         done = self.system.rows_read - self.rows_prepared
-        pace = (time.perf_counter() - self.prepared_at) / done if stage == "solve" and done else np.nan
+        pace = (self.clock.elapsed - self.prepared_at) / done if stage == "solve" and done else np.nan
         x = self.x.view()
         x.flags.writeable = False
         event = Event(
             stage=stage,
             rows_read=self.system.rows_read,
             passes=self.system.rows_read / n_rows,
-            seconds=self._elapsed(),
+            seconds=self.clock.elapsed,
             error_estimate=self.monitor.relative_error,
             passes_left=rows_left / n_rows,
             seconds_left=rows_left * pace,
@@ -275,3 +302,8 @@ class Run:
         answer = self.callback(event)
         if isinstance(answer, bool | np.bool_) and answer:
             raise _StoppedByCallback
+
+
+def _keep_in_range(size: float) -> None:
+    if not math.isfinite(size):
+        raise ValueError("x is too large for float64: rescale `A` or `b` so that it is well below 1e150.")

@@ -62,8 +62,12 @@ class Event:
 
 @dataclass
 class History:
-    """One entry a burst: rows read, seconds, drop of the squared error, relative error estimate."""
+    """One entry a burst or a step: method, rows read, seconds, drop of the squared error, relative error estimate.
 
+    The drop is NaN for methods that do not project on rows. `method` tells the stages of ``"auto"`` apart.
+    """
+
+    method: list[str] = field(default_factory=list)
     rows_read: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     drop: list[float] = field(default_factory=list)
@@ -72,8 +76,9 @@ class History:
     def __len__(self) -> int:
         return len(self.rows_read)
 
-    def add(self, rows_read: int, seconds: float, drop: float, error_estimate: float) -> None:
+    def add(self, method: str, rows_read: int, seconds: float, drop: float, error_estimate: float) -> None:
         """Append one burst."""
+        self.method.append(method)
         self.rows_read.append(rows_read)
         self.seconds.append(seconds)
         self.drop.append(drop)
@@ -81,7 +86,7 @@ class History:
 
     def columns(self) -> Iterator[tuple[str, np.ndarray]]:
         """Yield each column's name and values."""
-        for name in ("rows_read", "seconds", "drop", "error_estimate"):
+        for name in ("method", "rows_read", "seconds", "drop", "error_estimate"):
             yield name, np.asarray(getattr(self, name))
 
 
@@ -129,6 +134,8 @@ class Solution:
     error_estimate : float
         Estimated ``norm(x - x*) / norm(x)``, comparable with `rtol`. When the equations contradict each
         other, ``x*`` is the least-squares solution. NaN if nothing is known.
+    rank : int or None
+        The rank of A, if a factorization has told it; else None.
     residual : Residual or None
         Relative residual, sampled or full; None if no row could be looked at.
     method : str
@@ -147,6 +154,7 @@ class Solution:
     status: Status
     message: str
     error_estimate: float
+    rank: int | None
     residual: Residual | None
     method: str
     rows_read: int

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from rowsolve import _validate
+from rowsolve._auto import Auto
 from rowsolve._drive import Run
-from rowsolve._monitor import Tolerance
-from rowsolve._solution import Event, Solution, Status
-from rowsolve._system import System
+from rowsolve._monitor import Monitor, Tolerance
+from rowsolve._solution import Event, History, Solution, Status
+from rowsolve._system import Clock, System
 from rowsolve._warmup import warm_up
 from rowsolve._words import message_of
 from rowsolve.methods import Method
@@ -35,6 +35,7 @@ def solve(
     atol: float = 0.0,
     max_passes: float | None = None,
     max_seconds: float | None = None,
+    damp: float = 0.0,
     threads: int | None = None,
     check: str = "sampled",
     rng: int | np.random.Generator | None = None,
@@ -67,6 +68,8 @@ def solve(
         and more for a small A: as many as a few seconds of work.
     max_seconds : float, optional
         Stop after this time (compiling or loading the kernels, once in a process, not counted).
+    damp : float
+        Above 0, x minimises ``norm(A x - b)**2 + damp**2 * norm(x)**2`` (as scipy's lsqr), by method ``"refined"``.
     threads : int, optional
         How many threads may work; if not given, as many as there are cores (as far as affinity and control group
         allow). Methods that draw rows without looking at x then run a chain of steps on each thread, from the same x on
@@ -108,7 +111,8 @@ def solve(
     """
     source, vector, eps = _validate.system_of(A, b)
     start = _validate.start_of(x0, source.shape[1])
-    chosen, why = _validate.method_of(method)
+    chosen = _validate.method_of(method)
+    damping = _validate.damp_of(damp, chosen)
     tolerance = Tolerance(_validate.at_least_zero("rtol", rtol), _validate.at_least_zero("atol", atol), eps)
     seconds = math.inf if max_seconds is None else _validate.positive("max_seconds", max_seconds)
     max_rows = _rows_allowed(max_passes, seconds, source)
@@ -117,12 +121,18 @@ def solve(
     check = _validate.check_of(check)
     generator = _validate.generator_of(rng)
     n_threads = _validate.threads_of(threads)
-    warm_seconds = warm_up(chosen, source, n_threads)
-    deadline = time.perf_counter() + seconds
-    system = System(source, vector, deadline, n_threads)
-    run = Run(chosen, system, tolerance, start, max_rows, deadline, check, generator, callback)
-    status = run.go()
-    return _solution_of(run, status, why, warm_seconds)
+    system, history = System(source, vector, Clock(seconds), n_threads, damping), History()
+
+    def begin(method: Method, x0: np.ndarray, give_up: Callable[[Monitor], Status | None] = lambda _: None) -> Run:
+        system.clock.pause(warm_up(method, source, n_threads))
+        return Run(method, system, tolerance, x0, max_rows, check, generator, callback, give_up, history)
+
+    if chosen is None:
+        auto = Auto(system, start, tolerance.rtol, begin, generator)
+        status = auto.go()
+        return _solution_of(auto.run, status, auto.words)
+    run = begin(chosen, start)
+    return _solution_of(run, run.go(), [])
 
 
 def _rows_allowed(max_passes: float | None, seconds: float, source: Source) -> float:
@@ -133,19 +143,20 @@ def _rows_allowed(max_passes: float | None, seconds: float, source: Source) -> f
     return max(DEFAULT_PASSES * source.shape[0], DEFAULT_WORK / max(1.0, source.entries_per_row))
 
 
-def _solution_of(run: Run, status: Status, why: str, warm_seconds: float) -> Solution:
+def _solution_of(run: Run, status: Status, decisions: list[str]) -> Solution:
     if status is Status.CONVERGED and run.system.contradiction is not None and not run.method.least_squares:
         status = Status.INCONSISTENT
     return Solution(
         x=run.x.copy(),
         status=status,
-        message=message_of(run, status, why),
+        message=message_of(run, status, decisions),
         error_estimate=run.monitor.relative_error,
+        rank=run.system.rank,
         residual=run.finding.residual if run.finding else None,
         method=run.method.name,
         rows_read=run.system.rows_read,
         passes=run.system.rows_read / run.system.n_rows,
-        seconds=time.perf_counter() - run.started,
-        compile_seconds=warm_seconds,
+        seconds=run.clock.elapsed,
+        compile_seconds=run.clock.paused,
         history=run.history,
     )

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rowsolve._threads import run_together
-from rowsolve.kernels.rows import NON_FINITE, ZERO, ZERO_AGAINST_B, norms_of, sum_of_squares
+from rowsolve.kernels.rows import NON_FINITE, ZERO, ZERO_AGAINST_B, frozen, norms_at, norms_of, sum_of_squares
 
 if TYPE_CHECKING:
     from rowsolve.sources import Source
 
-__all__ = ["OutOfTime", "System"]
+__all__ = ["Clock", "OutOfTime", "System"]
 
 # Numbers read between two looks at the clock and at Ctrl-C: about 10 ms. Fixed, not timed, so that the same
 # seed gives the same bits.
@@ -27,6 +27,31 @@ _WORK_OF_A_THREAD = 300_000  # numbers used: about 0.3 ms, where waking another 
 
 class OutOfTime(Exception):
     """The deadline passed during the preparation."""
+
+
+class Clock:
+    """When a solve began and when it must end; it stands still while kernels are compiled or loaded."""
+
+    def __init__(self, seconds: float = math.inf) -> None:
+        self.started = time.perf_counter()
+        self.deadline = self.started + seconds
+        self.paused = 0.0
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self.started
+
+    @property
+    def left(self) -> float:
+        """Seconds before the deadline."""
+        return self.deadline - time.perf_counter()
+
+    def pause(self, seconds: float) -> None:
+        """Do not count the last `seconds`."""
+        self.started += seconds
+        self.deadline += seconds
+        self.paused += seconds
 
 
 class System:
@@ -44,9 +69,15 @@ class System:
         A row that is all zero although its b is not, once one has been read.
     threads : int
         How many may work at once.
+    damp : float
+        The least-squares methods minimise ``norm(A x - b)**2 + damp**2 norm(x)**2``.
+    rank : int or None
+        The rank of A, once a factorization has told it.
     """
 
-    def __init__(self, source: Source, b: np.ndarray, deadline: float = np.inf, threads: int = 1) -> None:
+    def __init__(
+        self, source: Source, b: np.ndarray, clock: Clock | None = None, threads: int = 1, damp: float = 0.0
+    ) -> None:
         self.source = source
         self.rows: Any = source.rows
         self.b = b
@@ -55,8 +86,10 @@ class System:
             self.norm_b = float(np.abs(b).max()) or 1.0
         self.n_rows, self.n_columns = source.shape
         self.entries_per_row = max(1.0, source.entries_per_row)
-        self.deadline = deadline
+        self.clock = clock or Clock()
         self.threads = threads
+        self.damp = damp
+        self.rank: int | None = None
         self.rows_read = 0
         self.odd = np.full(3, -1)
         self.contradiction: int | None = None
@@ -110,9 +143,22 @@ class System:
         self.pass_over(fill)
         return found
 
+    def part(self, order: np.ndarray) -> System | None:
+        """Return the rows in `order`, which are counted, as a system of their own in memory; None if all are zero.
+
+        Each is divided by its norm; those that define no hyperplane are left out.
+        """
+        norms_sq = np.empty(order.size)
+        norms_at(self.rows, self.b, order, norms_sq, self.odd)
+        self.count(order)
+        order, weights = order[norms_sq > 0.0], 1.0 / np.sqrt(norms_sq[norms_sq > 0.0])
+        if not order.size:
+            return None
+        return System(self.source.take(order, weights), frozen(weights * self.b[order]), self.clock, self.threads)
+
     def keep_time(self) -> None:
         """Raise if the deadline has passed."""
-        if time.perf_counter() > self.deadline:
+        if self.clock.left < 0.0:
             raise OutOfTime
 
     def count(self, order: np.ndarray) -> None:

@@ -11,12 +11,15 @@ import numpy as np
 
 from rowsolve._threads import available_cores
 from rowsolve.kernels.rows import frozen, sum_of_squares
-from rowsolve.methods import METHODS, Method
+from rowsolve.methods import METHODS, Method, Refined
 from rowsolve.methods.base import positive_integer
 from rowsolve.sources import Source, load_matrix, load_vector, open_rows
 from rowsolve.sources.rows import as_vector
 
-__all__ = ["at_least_zero", "check_of", "generator_of", "method_of", "positive", "start_of", "system_of", "threads_of"]
+__all__ = [
+    "at_least_zero", "check_of", "damp_of", "generator_of", "method_of", "positive", "start_of", "system_of",
+    "threads_of",
+]  # fmt: skip
 
 _SMALLEST = 1e-152
 _SMALL_SQ = 1e-300
@@ -35,6 +38,17 @@ def system_of(A: Any, b: Any) -> tuple[Source, np.ndarray, float]:
     return source, frozen(vector), max(source.eps, eps)
 
 
+def damp_of(damp: Any, method: Method | None) -> float:
+    """Return `damp`; raise unless it is a finite number of at least 0 that `method` can use."""
+    number = at_least_zero("damp", damp)
+    if number > 0.0 and method is not None and not isinstance(method, Refined):
+        raise ValueError(
+            f"`damp` asks for a damped least-squares solution, which method {method.name!r} cannot find: "
+            "use 'refined' or 'auto'."
+        )
+    return number
+
+
 def start_of(x0: Any, n_columns: int) -> np.ndarray:
     """Return a copy of `x0`, or zeros."""
     if x0 is None:
@@ -42,24 +56,22 @@ def start_of(x0: Any, n_columns: int) -> np.ndarray:
     return as_vector(x0, "x0", n_columns, "column of `A`")[0].copy()
 
 
-def method_of(method: Any) -> tuple[Method, str]:
-    """Return the method to run and, for ``"auto"``, a sentence that says what was chosen."""
+def method_of(method: Any) -> Method | None:
+    """Return the method to run, or None for ``"auto"``."""
     if isinstance(method, Method):
-        return method, ""
+        return method
     if isinstance(method, type) and issubclass(method, Method):
-        return method(), ""
+        return method()
     if not isinstance(method, str):
         raise TypeError(f"`method` must be a name or a method such as rowsolve.Block(8), got {method!r}.")
     if method == "auto":
-        return METHODS["randomized"](weights="uniform", replace=False), (  # type: ignore[call-arg]
-            "Method 'auto' took 'randomized' without replacement, which needs no pass over A beforehand."
-        )
+        return None
     if method not in METHODS:
         names = ["auto", *METHODS]
         near = difflib.get_close_matches(method.lower().replace("_", "-"), names, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}."
         raise ValueError(f"unknown method {method!r}: {hint} `rowsolve methods` lists all.")
-    return METHODS[method](), ""
+    return METHODS[method]()
 
 
 def at_least_zero(name: str, value: Any) -> float:

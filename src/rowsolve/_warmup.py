@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from rowsolve._check import full_check, sampled_check
+from rowsolve._monitor import Tolerance
 from rowsolve._system import System
 from rowsolve.kernels.rows import CSRRows, DenseRows, frozen
 from rowsolve.kernels.sweep import sweep
-from rowsolve.methods.base import Method
+from rowsolve.methods.base import Method, RowMethod, StepMethod
 from rowsolve.methods.oblivious import Chains, chains_pay
 from rowsolve.sources import Source
 
@@ -34,12 +35,15 @@ def warm_up(method: Method, source: Source, threads: int) -> float:
     method = replace(method, **small)  # type: ignore[type-var]
     system = System(Source(rows, (8, 3), 3.0, 0.0), frozen(np.ones(8)))
     rng, iterates, drops = np.random.default_rng(0), np.ones((2, 3)), np.zeros(2)
-    plan = method.prepare(system, rng)
-    order = method.advance(plan, iterates, 8, rng, drops)
-    if chained:
-        plan.chains = Chains(plan, 2)
-        method.advance(plan, iterates, 8, rng, drops)
-    sweep(system.rows, system.b, order, iterates, drops, system.odd)
+    if isinstance(method, RowMethod):
+        plan = method.prepare(system, rng)
+        order = method.advance(plan, iterates, 8, rng, drops)
+        if chained:
+            plan.chains = Chains(plan, 2)
+            method.advance(plan, iterates, 8, rng, drops)
+        sweep(system.rows, system.b, order, iterates, drops, system.odd)
+    elif isinstance(method, StepMethod):
+        next(iter(method.steps(system, iterates[0], Tolerance(1e-6, 0.0, 1e-16), rng)))
     sampled_check(system, iterates[0], np.inf, rng)
     full_check(system, iterates[0], np.inf)
     _warm.add(kind)

@@ -8,15 +8,16 @@ import numpy as np
 
 from rowsolve._drive import Run
 from rowsolve._solution import Status
+from rowsolve.methods.base import StepMethod
 
 __all__ = ["message_of"]
 
 _SUSPICION = "It seems that the equations contradict each other as well, or that x* is very large. "
 
 
-def message_of(run: Run, status: Status, chosen: str) -> str:
-    """Return the status as sentences, with figures and the way out."""
-    parts = [chosen, _main(run, status), _zero_row(run), _checked(run, status)]
+def message_of(run: Run, status: Status, decisions: list[str]) -> str:
+    """Return what was decided on the way and the status as sentences, with figures and the way out."""
+    parts = [*decisions, _main(run, status), _zero_row(run), _checked(run, status)]
     return " ".join(part for part in parts if part)
 
 
@@ -31,7 +32,7 @@ def _main(run: Run, status: Status) -> str:
         return (
             f"{status.value} At least {_number(run.monitor.fewest_rows_left / run.system.n_rows)} more passes would be "
             f"needed; now: {about}. {_SUSPICION if run.monitor.suspicious else ''}"
-            "Way out: a looser rtol, more max_passes, or scipy.sparse.linalg.lsmr."
+            "Way out: a looser rtol, more max_passes, or method='direct' or 'refined'."
         )
     if status is Status.PRECISION:
         return f"{status.value} Now: {about}; asked: {rtol:.1e}."
@@ -53,6 +54,11 @@ def _inconsistent(run: Run) -> str:
             f"The equations contradict each other: x satisfies {'all' if full else 'the'} others that were "
             f"{'checked' if full else 'used'} to the tolerance, but is off at {run.off.size:,} row(s): {rows}."
         )
+    if isinstance(run.method, StepMethod):
+        return (
+            f"{Status.INCONSISTENT.value} Estimated relative error {run.monitor.relative_error:.1e}. Way out: "
+            "method='refined' for the exact least-squares solution."
+        )
     if math.isnan(run.monitor.noise):  # only a zero row, told apart
         return ""
     noise = run.monitor.noise / run.monitor.norm_x if run.monitor.norm_x else math.inf
@@ -61,7 +67,7 @@ def _inconsistent(run: Run) -> str:
         words = "The equations contradict each other, so no x satisfies them all; this x means little."
     return (
         f"{words} Rows stay {noise:.1e} * norm(x) away from x, however often they are used. "
-        "Way out: method='extended', or scipy.sparse.linalg.lsmr, for the exact least-squares solution."
+        "Way out: method='refined' for the exact least-squares solution."
     )
 
 

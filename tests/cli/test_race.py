@@ -53,7 +53,9 @@ def test_race__prints_a_table_the_winner_and_who_is_absent(folder):
     assert set(found.absent) == {"sklearn LinearRegression", "sklearn SGDRegressor", "kaczmarz-algorithms"}
 
 
-def test_race__that_rowsolve_cannot_finish_exits_with_1_and_says_why(folder):
+def test_race__that_rowsolve_cannot_finish_exits_with_1_and_says_why(folder, monkeypatch):
+    solve = rowsolve.solve
+    monkeypatch.setattr(rowsolve, "solve", lambda A, b, _, **more: solve(A, b, "randomized", **more))
     np.save("b.npy", b + np.random.default_rng(1).standard_normal(600))
     result = run("A.npy", "b.npy", "--repeats", 1, "--error", 1e-8)
     assert result.exit_code == 1

@@ -12,11 +12,14 @@ from scipy import sparse
 
 import rowsolve
 from rowsolve._system import System
+from rowsolve.methods.base import RowMethod
 from rowsolve.sources import open_rows
 
 METHODS = sorted(rowsolve.METHODS)
 LEAST_SQUARES = [name for name in METHODS if rowsolve.METHODS[name].least_squares]
 FACTOR = 3 if JIT else 10  # a burst of the small systems is a few steps only
+NOT_RANDOM = {"cyclic", "refined"}  # refined: as long as it factors all rows
+ROW_METHODS = [name for name in METHODS if issubclass(rowsolve.METHODS[name], RowMethod)]
 OTHERS = [name for name in METHODS if name not in LEAST_SQUARES]
 
 
@@ -53,7 +56,7 @@ def test_every_method__gives_the_same_bits_for_the_same_seed(name):
     assert one.history.drop == two.history.drop
     assert one.rows_read == two.rows_read
     other = rowsolve.solve(A, b, name, rng=8)
-    assert name == "cyclic" or not np.array_equal(one.x, other.x)
+    assert name in NOT_RANDOM or not np.array_equal(one.x, other.x)
 
 
 @pytest.mark.parametrize("store", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
@@ -76,7 +79,7 @@ def test_every_method__never_claims_convergence_when_equations_contradict(name):
     assert solution.status is rowsolve.Status.INCONSISTENT
     assert "contradict each other" in solution.message
     error = relative_error(solution.x, reference)
-    assert error < 0.08
+    assert error < (0.3 if name == "direct" else 0.08)  # direct: that of a sample
     assert error / 4 <= solution.error_estimate <= 4 * error
 
 
@@ -152,8 +155,8 @@ def test_every_method__is_indifferent_to_scale(name, scale):
     assert relative_error(solution.x / scale, x_true) < 2e-6
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_every_method__counts_every_row(name):
+@pytest.mark.parametrize("name", ROW_METHODS)
+def test_every_row_method__counts_every_row(name):
     A, b, _ = gaussian(300, 20)
     solution = rowsolve.solve(A, b, name, max_passes=5.0, rtol=0.0, rng=0)
     assert solution.rows_read == pytest.approx(300 * solution.passes)
@@ -162,8 +165,18 @@ def test_every_method__counts_every_row(name):
     assert all(np.diff(solution.history.rows_read) > 0)
 
 
+@pytest.mark.parametrize("name", sorted(set(METHODS) - set(ROW_METHODS)))
+def test_every_step_method__counts_every_row_and_ends_at_the_precision(name):
+    A, b, x_true = gaussian(300, 20)
+    solution = rowsolve.solve(A, b, name, rtol=0.0, rng=0)
+    assert solution.rows_read == pytest.approx(300 * solution.passes)
+    assert all(np.diff(solution.history.rows_read) > 0)
+    assert solution.status is rowsolve.Status.PRECISION
+    assert relative_error(solution.x, x_true) < 1e-13
+
+
 @pytest.mark.compiled
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", ROW_METHODS)
 def test_every_method__allocates_nothing_of_size_n_in_a_burst(name):
     n = 200_000
     A, b, _ = gaussian(n, 4)

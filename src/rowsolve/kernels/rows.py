@@ -263,6 +263,13 @@ def norms_of(rows, b, start, stop, norms_sq, odd):  # norms_sq, odd: INOUT
 
 
 @kernel
+def norms_at(rows, b, order, norms_sq, odd):  # norms_sq, odd: INOUT
+    """Fill `norms_sq` for the rows in `order`; 0 stands for a row that defines no hyperplane."""
+    for t in range(order.size):
+        norms_sq[t] = usable_norm_sq(rows, b, order[t], odd)
+
+
+@kernel
 def distances(rows, b, order, x, out, scale, odd):  # out, odd: INOUT
     """Fill `out` with the distance of `x` from the hyperplane of each row in `order`; 0 for a zero row.
 

@@ -7,10 +7,12 @@ from rowsolve.methods.block import Block
 from rowsolve.methods.cluster_block import ClusterBlock
 from rowsolve.methods.cluster_jl import ClusterJL
 from rowsolve.methods.cyclic import Cyclic
+from rowsolve.methods.direct import Direct
 from rowsolve.methods.extended import Extended
 from rowsolve.methods.jl import JL
 from rowsolve.methods.paving import Paving
 from rowsolve.methods.randomized import Randomized
+from rowsolve.methods.refined import Refined
 
 __all__ = [
     "JL",
@@ -19,12 +21,15 @@ __all__ = [
     "ClusterBlock",
     "ClusterJL",
     "Cyclic",
+    "Direct",
     "Extended",
     "Method",
     "Paving",
     "Randomized",
+    "Refined",
 ]
 
 METHODS: dict[str, type[Method]] = {
-    method.name: method for method in (Cyclic, Randomized, JL, Block, ClusterJL, ClusterBlock, Paving, Extended)
+    method.name: method
+    for method in (Cyclic, Randomized, JL, Block, ClusterJL, ClusterBlock, Paving, Extended, Direct, Refined)
 }

@@ -1,17 +1,21 @@
-"""The contract of a method: frozen parameters, a plan made once, then bursts of rows."""
+"""The contract of a method: frozen parameters; a plan made once and then bursts of rows, or steps of its own."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from rowsolve._solution import Status
+
 if TYPE_CHECKING:
+    from rowsolve._monitor import Tolerance
     from rowsolve._system import System
 
-__all__ = ["Method", "Plan"]
+__all__ = ["Method", "Plan", "RowMethod", "Step", "StepMethod"]
 
 
 class Plan:
@@ -38,12 +42,41 @@ class Plan:
 
 
 class Method(ABC):
-    """A way to choose rows. Parameters are the fields of a frozen dataclass; state lives in the plan."""
+    """A way to solve. Parameters are the fields of a frozen dataclass. See `RowMethod` and `StepMethod`."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
     citation: ClassVar[str]
     least_squares: ClassVar[bool] = False  # whether it converges when the equations contradict each other
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters and their values."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+
+
+class Step(NamedTuple):
+    """Where a `StepMethod` has got to.
+
+    `error` is the estimated ``norm(x - x*)``. A `status` ends the run; without one it goes on until the error is as
+    small as asked.
+    """
+
+    x: np.ndarray
+    error: float
+    status: Status | None = None
+
+
+class StepMethod(Method):
+    """A method that judges itself: each step reads what it needs and says how far x is from the solution."""
+
+    @abstractmethod
+    def steps(self, system: System, x0: np.ndarray, tolerance: Tolerance, rng: np.random.Generator) -> Iterator[Step]:
+        """Yield one `Step` after another."""
+
+
+class RowMethod(Method):
+    """A way to choose rows to project on; state lives in the plan. The monitor judges by what the rows do."""
+
     in_given_order: ClassVar[bool] = False  # the first rows taken need not be like the rest
 
     @abstractmethod
@@ -58,10 +91,6 @@ class Method(ABC):
 
         ``iterates[0]`` is x; the others are probes for ``A z = 0`` (see `rowsolve._monitor`).
         """
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters and their values."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
 
 
 def positive_integer(name: str, value: Any, least: int = 1) -> None:

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from rowsolve.clustering import EQUATION_METRICS, cluster_rows
-from rowsolve.methods.base import Method, one_of, positive_integer
+from rowsolve.methods.base import RowMethod, one_of, positive_integer
 from rowsolve.methods.jl import advance_sketched, check_sketch_parameters, prepare_sketched
 
 __all__ = ["ClusterJL"]
 
 
 @dataclass(frozen=True)
-class ClusterJL(Method):
+class ClusterJL(RowMethod):
     """Pick the cluster whose centroid equation is furthest, then proceed as `JL` inside it (Li, Mo and Ye 2016).
 
     The paper leaves the right-hand side of a centroid open; here it is the mean of the b of its rows (signed

@@ -10,7 +10,7 @@ import numpy as np
 from rowsolve.kernels.extended import extended_sweep, residual_of
 from rowsolve.kernels.rows import norms_of
 from rowsolve.kernels.sampling import Deck, deck_by_weight, draw_many
-from rowsolve.methods.base import Method, Plan
+from rowsolve.methods.base import Plan, RowMethod
 
 __all__ = ["Extended"]
 
@@ -24,7 +24,7 @@ class _Plan(Plan):
 
 
 @dataclass(frozen=True)
-class Extended(Method):
+class Extended(RowMethod):
     """Alternate between a column and a row, each drawn by squared norm (Zouzias and Freris 2013).
 
     The column step removes from a copy of b what the columns can explain; what is left tends to the part of b that

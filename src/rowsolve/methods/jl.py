@@ -13,7 +13,7 @@ from rowsolve.kernels.extended import residual_of
 from rowsolve.kernels.rows import room_for_vectors
 from rowsolve.kernels.sampling import Deck, fill_alias_table
 from rowsolve.kernels.sketched import Position, Sketch, greedy_sweep, sketch_rows
-from rowsolve.methods.base import Method, Plan, one_of, positive_integer
+from rowsolve.methods.base import Plan, RowMethod, one_of, positive_integer
 
 __all__ = ["JL", "SketchedPlan", "advance_sketched", "prepare_sketched"]
 
@@ -33,7 +33,7 @@ class SketchedPlan(Plan):
 
 
 @dataclass(frozen=True)
-class JL(Method):
+class JL(RowMethod):
     """Project on the furthest of `n_candidates` random rows, judged by a sketch (Eldar and Needell 2011).
 
     With ``Phi`` of shape (sketch_size, p) and entries N(0, 1/sketch_size), ``alpha_i = Phi a_i`` is computed

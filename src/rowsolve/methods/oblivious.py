@@ -13,7 +13,7 @@ from rowsolve._threads import run_as_one
 from rowsolve.kernels.blocks import BlockRoom, block_room, project_blocks
 from rowsolve.kernels.chains import chain_room, run_chain
 from rowsolve.kernels.sweep import sweep
-from rowsolve.methods.base import Method, Plan
+from rowsolve.methods.base import Method, Plan, RowMethod
 
 if TYPE_CHECKING:
     from rowsolve._system import System
@@ -47,7 +47,7 @@ class ObliviousPlan(Plan):
             project_blocks(self.rows, self.b, order, sizes, iterates, drops, self.room, self.system.odd)
 
 
-class Oblivious(Method):
+class Oblivious(RowMethod):
     """A method that draws rows without looking at x."""
 
     @abstractmethod

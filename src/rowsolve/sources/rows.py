@@ -40,6 +40,18 @@ class Source:
         out[self.rows.indices[part]] = self.rows.data[part]
         return out
 
+    def take(self, order: np.ndarray, weights: np.ndarray) -> Source:
+        """Return a copy of the rows in `order`, each times its weight, in float64."""
+        if isinstance(self.rows, DenseRows):
+            values = np.multiply(self.rows.values[order], weights[:, None], order="C")
+            return Source(DenseRows(frozen(values)), values.shape, self.entries_per_row, self.eps)
+        from scipy import sparse
+
+        csr = sparse.csr_array(tuple(self.rows), shape=self.shape)[order]
+        data = csr.data * np.repeat(weights, np.diff(csr.indptr))
+        rows = CSRRows(frozen(data), frozen(csr.indices), frozen(csr.indptr))
+        return Source(rows, csr.shape, csr.nnz / max(1, order.size), self.eps)
+
     def columns(self) -> DenseRows | CSRRows:
         """Return the columns as rows: a copy, except of a Fortran-ordered array."""
         if isinstance(self.rows, DenseRows):

@@ -1,0 +1,172 @@
+"""What ``method="auto"`` does, from top to bottom.
+
+A tiny system is factored. Few columns: a sample of the rows is solved directly, whatever the condition. Many: rows are
+taken at random, which is the fastest way of all if A is well conditioned and the equations agree; when the error does
+not fall as it then should, or x will not come to rest, the reason decides what comes next. Each decision is a sentence
+of the message, and each stage is in the history.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from rowsolve._check import distances_of
+from rowsolve._drive import Run
+from rowsolve._monitor import Monitor
+from rowsolve._solution import Status
+from rowsolve._system import System
+from rowsolve.kernels.rows import CSRRows
+from rowsolve.methods import METHODS, Direct, Method, Randomized, Refined
+
+__all__ = ["Auto"]
+
+# Measured on two cores; what matters are the ratios, which vary little between machines.
+_TINY = 5e7  # multiplications of a factorization of all rows: about 2 ms
+_FEW_COLUMNS = 500  # a sample is factored in the time that rows take to converge
+_MOST_COLUMNS = 10_000  # of a dense factor
+_ROWS_TO_CONVERGE = 30  # times p, for well-conditioned rows and six digits
+_TIME_TO_FIND_A_ROW = 250  # sparse rows far apart in memory: as long as so many numbers take
+_SLOW = 4 * _ROWS_TO_CONVERGE  # times p rows still needed: anything else is faster
+_ROWS_FOR_THE_TAIL = 1024
+_WILD = 12.0  # times the median distance: a normal distribution reaches 5 in a thousand rows
+
+GOING_SLOWLY = Status.SLOW
+IN_DOUBT = Status.INCONSISTENT
+
+
+class Begin(Protocol):
+    """Starts a stage."""
+
+    def __call__(self, method: Method, x0: np.ndarray, give_up: Callable[[Monitor], Status | None] = ...) -> Run:
+        """Return the run of `method` from `x0`."""
+
+
+class Auto:
+    """The stages of one solve.
+
+    Attributes
+    ----------
+    run : Run
+        The last stage.
+    words : list of str
+        Why each was begun.
+    """
+
+    def __init__(self, system: System, x0: np.ndarray, rtol: float, begin: Begin, rng: np.random.Generator) -> None:
+        self.system, self.x0, self.rng = system, x0, rng
+        self.digits = -math.log(min(max(rtol, 1e-16), 0.1))
+        self._begin = begin
+        self.words: list[str] = []
+        self.run: Run
+
+    def go(self) -> Status:
+        """Solve; return how the last stage ended."""
+        system = self.system
+        if system.damp > 0.0:
+            return self._least_squares("`damp` asks for a least-squares method: ")
+        if self._is_tiny():
+            return self._all_at_once()
+        if not self._sparse and system.n_columns <= _FEW_COLUMNS and system.n_rows >= 2 * system.n_columns:
+            return self._sample_first("There are few columns: ")
+        if self._passes_are_cheaper():
+            return self._least_squares(
+                "The rows are short, so passes over all of them are cheaper than random access: "
+            )
+        return self._rows_first()
+
+    def _all_at_once(self) -> Status:
+        status = self._least_squares("The system is small, so all rows were factored: ", "all")
+        if status is not Status.CONVERGED or not self._has_wild_rows():
+            return status
+        least_squares = self.run
+        why = "A few rows are far off, so 'quantile' looked for an x without them"
+        found = self._stage(METHODS["quantile"](), f"{why}.")
+        if found is Status.CONVERGED:
+            return found
+        self.run = least_squares
+        self.words[-1] = f"{why}, but the rest do not agree either."
+        return status
+
+    def _rows_first(self) -> Status:
+        status = self._stage(Randomized("uniform", replace=False), "", self._watch)
+        if status is GOING_SLOWLY:
+            if self._can_be_factored():
+                return self._sample_first("The error fell slowly, so A is ill-conditioned: ")
+            return self._least_squares("The error fell slowly, so A is ill-conditioned: ")
+        if status is IN_DOUBT:
+            return self._contradictory("x did not come to rest, so the equations seem to contradict each other", "auto")
+        return status
+
+    def _sample_first(self, why: str) -> Status:
+        status = self._stage(Direct(), f"{why}a sample of the rows was solved with 'direct'.")
+        if status is not Status.INCONSISTENT:
+            return status
+        return self._contradictory(
+            "The other rows do not agree with it, so the equations contradict each other", "sample"
+        )
+
+    def _contradictory(self, why: str, preconditioner: str) -> Status:
+        """Leave out the wild rows, if there are few and the others agree; else find the least-squares solution."""
+        if self._has_wild_rows():
+            status = self._stage(
+                METHODS["quantile"](), f"{why}; a few rows are far off, so 'quantile' looked for an x without them."
+            )
+            if status is not Status.INCONSISTENT and status is not Status.SLOW:
+                return status
+            why = "The rest do not agree either"
+        return self._least_squares(f"{why}: ", preconditioner)
+
+    def _least_squares(self, why: str, preconditioner: str = "auto") -> Status:
+        method = Refined(preconditioner)  # type: ignore[arg-type]
+        return self._stage(method, f"{why}the least-squares solution was found with 'refined'.")
+
+    def _stage(self, method: Method, why: str, give_up: Callable[[Monitor], Status | None] = lambda _: None) -> Status:
+        """Run one method from where the last one has got to."""
+        if why:
+            self.words.append(why)
+        before = getattr(self, "run", None)
+        start = self.x0 if before is None or not np.isfinite(before.x).all() else before.x.copy()
+        self.run = self._begin(method, start, give_up)
+        return self.run.go()
+
+    @property
+    def _sparse(self) -> bool:
+        return isinstance(self.system.rows, CSRRows)
+
+    def _is_tiny(self) -> bool:
+        """Tell whether all rows are factored at once in next to no time, or there are hardly more rows than columns."""
+        n, p, entries = self.system.n_rows, self.system.n_columns, self.system.entries_per_row
+        work = n * entries**2 + p**3 / 3
+        return work <= _TINY or (n < 2 * p and n * float(p) * min(n, p) <= 40 * _TINY)
+
+    def _can_be_factored(self) -> bool:
+        """Tell whether a sample can be factored, in the time of some passes if the rows are sparse."""
+        n, p, entries = self.system.n_rows, self.system.n_columns, self.system.entries_per_row
+        return p <= _MOST_COLUMNS and n >= 2 * p and (not self._sparse or p**3 < 3000 * n * entries)
+
+    def _passes_are_cheaper(self) -> bool:
+        """Tell whether conjugate gradients over all rows beat random rows even if all is well."""
+        n, p, entries = self.system.n_rows, self.system.n_columns, self.system.entries_per_row
+        passes = 2.0 + 2.0 * self.digits / math.log(max(n / p, 2.0))
+        find = _TIME_TO_FIND_A_ROW if self._sparse else 0.0
+        return passes * n * entries < _ROWS_TO_CONVERGE * p * (entries + find)
+
+    def _watch(self, monitor: Monitor) -> Status | None:
+        """End the stage when it is clear that something else is faster."""
+        if monitor.suspicious:
+            return IN_DOUBT
+        if len(monitor.rows) > 2 and monitor.fewest_rows_left > _SLOW * self.system.n_columns:
+            return GOING_SLOWLY
+        return None
+
+    def _has_wild_rows(self) -> bool:
+        """Tell whether a few of many rows are further off than noise would put them."""
+        if "quantile" not in METHODS or self.run.monitor.relative_error == 0.0:
+            return False
+        order, _ = self.system.sample(_ROWS_FOR_THE_TAIL, self.rng)
+        away = distances_of(self.system, order, self.run.x)
+        return bool(away.max() > _WILD * np.median(away))

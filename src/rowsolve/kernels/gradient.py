@@ -1,0 +1,104 @@
+"""Passes over all rows that read each row once: the gradient of least squares, and products with ``A'A``.
+
+``A'(A v)`` by two products reads A twice. Row by row it is read once: the product of a row with v, then that many
+times the row, which is still in the cache. The form for a kind of rows takes two vectors along, x and the probe.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rowsolve._jit import kernel, row_primitive
+from rowsolve.kernels.rows import CSRRows, DenseRows, add_row_to_both, measure_row
+
+
+def _dense_gradient(rows, b, weight, start, stop, vectors, out, squares):
+    x, z, g, h = vectors[0], vectors[1], out[0], out[1]
+    for i in range(start, stop - 1, 2):
+        a, c = rows.values[i], rows.values[i + 1]
+        ax, az, cx, cz = 0.0, 0.0, 0.0, 0.0
+        for j in range(x.size):
+            one, two = np.float64(a[j]), np.float64(c[j])
+            ax += one * x[j]
+            az += one * z[j]
+            cx += two * x[j]
+            cz += two * z[j]
+        ax, cx = weight * b[i] - ax, weight * b[i + 1] - cx
+        for j in range(x.size):
+            one, two = np.float64(a[j]), np.float64(c[j])
+            g[j] += ax * one + cx * two
+            h[j] -= az * one + cz * two
+        squares[0] += ax * ax + cx * cx
+        squares[1] += az * az + cz * cz
+    if (stop - start) % 2:
+        _gradient_of_row(rows, b, weight, stop - 1, vectors, out, squares)
+
+
+def _csr_gradient(rows, b, weight, start, stop, vectors, out, squares):
+    for i in range(start, stop):
+        _gradient_of_row(rows, b, weight, i, vectors, out, squares)
+
+
+@kernel
+def _gradient_of_row(rows, b, weight, i, vectors, out, squares):
+    _, dot, probe_dot = measure_row(rows, i, vectors[0], vectors[1])
+    gap = weight * b[i] - dot
+    add_row_to_both(rows, i, gap, -probe_dot, out[0], out[1])
+    squares[0] += gap * gap
+    squares[1] += probe_dot * probe_dot
+
+
+_GRADIENT: dict[type, Any] = {DenseRows: _dense_gradient, CSRRows: _csr_gradient}
+
+
+@row_primitive(_GRADIENT)
+def _gradient(rows, b, weight, start, stop, vectors, out, squares):
+    _GRADIENT[type(rows)](rows, b, weight, start, stop, vectors, out, squares)
+
+
+@kernel
+def add_gradients(rows, b, weight, start, stop, vectors, out, squares):  # out, squares: INOUT
+    """Add ``sum(r_i * a_i)`` over rows `start` to `stop` to `out`, and ``sum(r_i**2)`` to `squares`.
+
+    For ``vectors[0]``, an x, ``r_i = weight * b_i - <a_i, x>``; for ``vectors[1]``, a probe, ``r_i = -<a_i, z>``.
+    With a weight of 1 this is the gradient of least squares (its half, downhill), with 0 the product with ``-A'A``.
+    """
+    _gradient(rows, b, weight, start, stop, vectors, out, squares)
+
+
+@kernel
+def add_gram(rows, order, out):  # out: INOUT
+    """Add the upper triangle of ``sum(a_i a_i')`` over the sparse rows in `order` to `out`."""
+    for i in order:
+        for k in range(rows.indptr[i], rows.indptr[i + 1]):
+            row, value = out[rows.indices[k]], np.float64(rows.data[k])
+            for m in range(rows.indptr[i], rows.indptr[i + 1]):
+                if rows.indices[m] >= rows.indices[k]:
+                    row[rows.indices[m]] += value * rows.data[m]
+
+
+@kernel
+def solve_factored(factor, vectors):  # vectors: INOUT
+    """Replace each of an even number of `vectors` by ``(R'R)**-1`` times it; `factor` is the upper triangle R.
+
+    Not by BLAS, whose threads go on spinning for a while on the cores that the next pass needs.
+    """
+    p = factor.shape[0]
+    for c in range(0, vectors.shape[0], 2):
+        v, w = vectors[c], vectors[c + 1]
+        for i in range(p):  # R' y = v: what y_i explains is taken from all that follow
+            row = factor[i]
+            one, two = v[i] / row[i], w[i] / row[i]
+            v[i], w[i] = one, two
+            for j in range(i + 1, p):
+                v[j] -= one * row[j]
+                w[j] -= two * row[j]
+        for i in range(p - 1, -1, -1):  # R x = y
+            row = factor[i]
+            one, two = v[i], w[i]
+            for j in range(i + 1, p):
+                one -= row[j] * v[j]
+                two -= row[j] * w[j]
+            v[i], w[i] = one / row[i], two / row[i]

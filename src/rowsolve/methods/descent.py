@@ -1,0 +1,131 @@
+"""Conjugate gradients for least squares, each step one pass over A, with a probe that tells the error."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rowsolve.kernels.gradient import add_gradients
+from rowsolve.methods.factor import Factor, find_odd_rows
+
+if TYPE_CHECKING:
+    from rowsolve._system import System
+
+__all__ = ["Descent"]
+
+_EPS = float(np.finfo(float).eps)
+
+
+class Descent:
+    """Conjugate gradients on ``(A'A + damp**2) x = A'b``, preconditioned by a `Factor` or not (CGLS).
+
+    Next to x a random probe z takes the same steps, with the same coefficients, towards the solution of
+    ``A'A z = 0``. Its error is z itself. So is what a gradient is worth: with ``w = M**-1 (A'(b - A x))``, and v the
+    same of z,
+
+        norm(x - x*)  ~  norm(w) * norm(z) / norm(v).
+
+    It sees the directions that A barely tells apart: z has a part in each of them.
+
+    Attributes
+    ----------
+    at : ndarray of shape (2, p)
+        x and z.
+    error : float
+        Estimated ``norm(x - x*)``.
+    residual_sq : float
+        ``norm(b - A x)**2`` at the last start.
+    fresh : bool
+        Whether the gradient has been computed at this x, and not only updated.
+    drift : float
+        What the rounding of a gradient that is only updated may be worth in x.
+    """
+
+    def __init__(self, system: System, x0: np.ndarray, rng: np.random.Generator, factor: Factor | None = None) -> None:
+        self.system, self.factor = system, factor
+        probe = rng.standard_normal(x0.size)
+        self.at = np.stack([x0, probe / np.linalg.norm(probe)])
+        if factor is not None:
+            factor.project(self.at[1:])
+        self.start()
+
+    @property
+    def x(self) -> np.ndarray:
+        """The current x."""
+        return self.at[0]
+
+    def precondition(self, factor: Factor) -> None:
+        """Go on from here with `factor`."""
+        self.factor = factor
+        factor.project(self.at[1:])
+        self.start()
+
+    def start(self) -> None:
+        """Compute the gradient at x anew (one pass) and go downhill from there."""
+        self.slope, squares = self._gradients(1.0, self.at)
+        self.fresh = True
+        self.residual_sq = float(squares[0])
+        self._set_out()
+
+    def step(self) -> None:
+        """Go as far as the gradient falls along the direction, and turn: one pass."""
+        change, squares = self._gradients(0.0, self.direction)
+        curvature = squares[0] + self.system.damp**2 * float(self.direction[0] @ self.direction[0])
+        if curvature > 0.0:
+            length = self._worth / curvature
+            self.at += length * self.direction
+            self.slope += length * change
+            self.fresh = False
+        before = self._worth
+        self._look()
+        self.direction *= self._worth / before if before > 0.0 else 0.0
+        self.direction += self._downhill
+
+    def _set_out(self) -> None:
+        if self.factor is None:  # any unit will do that keeps squares in range
+            self._unit = 1.0 / (float(np.abs(self.slope[1]).max()) or 1.0)
+        self._look()
+        self.direction = self._downhill.copy()
+        most = self.factor.spread if self.factor is not None else math.sqrt(self._unit * self.amplification)
+        self.drift = 8.0 * _EPS * float(np.linalg.norm(most * self.slope[0])) * most
+
+    def _look(self) -> None:
+        """Precondition the gradients, and estimate the error by them."""
+        if self.factor is not None:
+            self._downhill = self.slope.copy()
+            self.factor.solve(self._downhill)
+        else:
+            self._downhill = self._unit * self.slope
+        self._worth = float(self.slope[0] @ self._downhill[0])
+        norm, probe_norm = np.linalg.norm(self._downhill, axis=1)
+        self.amplification = float(np.linalg.norm(self.at[1]) / probe_norm) if probe_norm > 0.0 else 0.0
+        self.error = float(norm) * self.amplification
+
+    def _gradients(self, weight: float, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Make one pass: ``A'(weight * b - A v)`` less ``damp**2 v``, and the sums of squares inside."""
+        system, parts = self.system, []
+
+        def add(start: int, stop: int, _: np.ndarray) -> None:
+            out, squares = np.zeros_like(vectors), np.zeros(2)
+            add_gradients(system.rows, system.b, weight, start, stop, vectors, out, squares)
+            parts.append((start, out, squares))
+
+        system.pass_over(add)
+        parts.sort(key=lambda part: part[0])  # the same sum whichever thread was first
+        gradients, squares = -(system.damp**2) * vectors, np.zeros(2)
+        for _, out, square in parts:
+            gradients += out
+            squares += square
+        if not np.isfinite(gradients).all():
+            find_odd_rows(system, np.arange(system.n_rows))
+            raise ValueError("the squares of `A` and `b` leave the range of float64: rescale them.")
+        return gradients, squares
+
+    def rounding(self) -> float:
+        """Return how far rounding keeps x from the solution: of A x, spread to x by ``A**+``."""
+        norm_x = float(np.linalg.norm(self.x))
+        if self.factor is None:
+            return _EPS * math.sqrt(self.x.size) * norm_x
+        return _EPS * self.factor.harm / math.sqrt(self.system.n_rows) * norm_x

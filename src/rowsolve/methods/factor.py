@@ -1,0 +1,189 @@
+"""A triangle R with ``R'R`` close to ``A'A``, from a sample of the rows or from all of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rowsolve.kernels.gradient import add_gram, solve_factored
+from rowsolve.kernels.rows import CSRRows, distances
+
+if TYPE_CHECKING:
+    from rowsolve._system import System
+
+__all__ = ["Factor", "factor_of", "gather"]
+
+# Reciprocal condition of the triangle (columns of length 1) below which a Gram matrix has lost too many digits.
+_LEAST_RCOND = {np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-6}
+_RANK_RCOND = 1e-13  # below it the singular values are asked which directions there are
+_MANY_FLOPS = 1e8  # from here on it pays to try single precision first
+_IN_RANGE = {np.dtype(np.float32): 1e6, np.dtype(np.float64): 1e60}  # entries whose squares are well in range
+_ROOM = 2e8  # bytes of rows gathered at a time
+_POWER_STEPS = 12
+_VECTORS = 4
+
+
+class Factor:
+    """``R'R`` for ``A'A + damp**2``: a triangle, or singular vectors and values where a rank is missing."""
+
+    def __init__(
+        self, triangle: np.ndarray | None, vectors: np.ndarray | None = None, values: np.ndarray | None = None
+    ) -> None:
+        self._triangle, self._vectors, self._values = triangle, vectors, values
+
+    @property
+    def deficient(self) -> bool:
+        """Whether some directions are in no row."""
+        return self._triangle is None
+
+    @property
+    def rank(self) -> int:
+        """The number of directions that rows tell apart."""
+        return len(self._triangle if self._triangle is not None else self._vectors)  # type: ignore[arg-type]
+
+    @cached_property
+    def condition(self) -> float:
+        """The ratio of the largest to the smallest singular value that is not zero, within some 20%."""
+        if self._values is not None:
+            return float(self._values[0] / self._values[-1]) if len(self._values) else 1.0
+        R: Any = self._triangle
+        v = np.random.default_rng(0).standard_normal((2, len(R)))
+        for _ in range(_POWER_STEPS):
+            v /= np.linalg.norm(v, axis=1, keepdims=True)
+            v[0] = R.T @ (R @ v[0])
+            largest, both = np.linalg.norm(v[0]), v[[1, 1]]
+            self.solve(both)
+            v[1], smallest = both[0], 1.0 / np.linalg.norm(both[0])
+        return math.sqrt(largest / smallest)
+
+    def solve(self, vectors: np.ndarray) -> None:
+        """Replace each of an even number of `vectors` by ``(R'R)**-1`` times it, of least norm."""
+        if self._triangle is not None:
+            solve_factored(self._triangle, vectors)
+        else:
+            vectors[:] = ((vectors @ self._vectors.T) / self._values**2) @ self._vectors  # type: ignore
+
+    def project(self, vectors: np.ndarray) -> None:
+        """Take away from `vectors` what lies in no row."""
+        if self._vectors is not None:
+            vectors[:] = (vectors @ self._vectors.T) @ self._vectors
+
+    @cached_property
+    def spread(self) -> float:
+        """The Frobenius norm of ``R**-1``, by which noise in b spreads to x; estimated by a few random vectors."""
+        if self._values is not None:
+            return math.sqrt(float(np.sum(self._values**-2.0)))
+        noise = np.random.default_rng(0).standard_normal((_VECTORS, self.rank)) @ self._triangle  # type: ignore
+        self.solve(noise)  # (R'R)**-1 R' u = R**-1 u
+        return math.sqrt(float(np.sum(noise * noise)) / _VECTORS)
+
+    @cached_property
+    def harm(self) -> float:
+        """The Frobenius norm of R times that of ``R**-1``: how rounding of the rows spreads to x."""
+        size = self._values if self._triangle is None else self._triangle
+        return float(np.linalg.norm(size)) * self.spread  # type: ignore[arg-type]
+
+
+def factor_of(system: System, order: np.ndarray) -> Factor:
+    """Factor ``A'A + damp**2`` as the rows in `order`, which stand for all, give it; they are counted as read.
+
+    By Cholesky of their Gram matrix while its digits suffice, in single precision if that saves much; else by QR; and
+    by singular values where those rows do not tell all directions apart.
+    """
+    system.count(order)
+    p, stand_for = system.n_columns, math.sqrt(system.n_rows / order.size)
+    damp = system.damp / stand_for
+    many = order.size * float(p) ** 2 > _MANY_FLOPS and not isinstance(system.rows, CSRRows)
+    for dtype in (np.float32, np.float64) if many else (np.float64,):
+        triangle = _by_cholesky(system, order, damp, np.dtype(dtype)) if order.size >= p or damp else None
+        if triangle is not None:
+            triangle *= stand_for
+            return Factor(triangle)
+    return _by_qr(system, order, damp, stand_for)
+
+
+def gather(system: System, order: np.ndarray, dtype: Any = np.float64) -> Iterator[np.ndarray]:
+    """Yield the rows in `order` as new dense arrays of at most some 200 MB."""
+    size = max(1, int(_ROOM / (8 * system.n_columns)))
+    for start in range(0, order.size, size):
+        piece: Any = order[start : start + size]
+        if order.size == system.n_rows:
+            piece = slice(start, start + size)  # no copy of what is there as a whole
+        if isinstance(system.rows, CSRRows):
+            from scipy import sparse
+
+            shape = (system.n_rows, system.n_columns)
+            yield sparse.csr_array(tuple(system.rows), shape=shape)[piece].toarray().astype(dtype)
+        else:
+            yield system.rows.values[piece].astype(dtype, copy=False)
+
+
+def _by_cholesky(system: System, order: np.ndarray, damp: float, dtype: np.dtype) -> np.ndarray | None:
+    """Return R from the Gram matrix; None if it has not digits enough."""
+    from scipy.linalg import lapack
+
+    gram = _gram(system, order, dtype)
+    if gram is None:
+        return None
+    gram.flat[:: system.n_columns + 1] += dtype.type(damp * damp)
+    lengths = np.sqrt(gram.diagonal())
+    if not (lengths > 0.0).all():
+        return None
+    gram /= lengths[:, None]
+    gram /= lengths
+    letter = "s" if dtype == np.float32 else "d"
+    lower, info = getattr(lapack, f"{letter}potrf")(gram.T, lower=1, overwrite_a=1, clean=1)
+    if info == 0:
+        rcond, info = getattr(lapack, f"{letter}trcon")(lower, uplo="L")
+    if info != 0 or not rcond > _LEAST_RCOND[dtype]:
+        return None
+    triangle = lower.T
+    triangle *= lengths
+    return triangle
+
+
+def _gram(system: System, order: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
+    """Return the Gram matrix of the rows in `order`; None if their squares leave the range of the type."""
+    p = system.n_columns
+    if isinstance(system.rows, CSRRows):
+        gram = np.zeros((p, p))
+        add_gram(system.rows, order, gram)
+    else:
+        gram = np.zeros((p, p), dtype)
+        for rows in gather(system, order, dtype):
+            gram += rows.T @ rows
+    trace = float(gram.trace())
+    if not math.isfinite(trace):
+        find_odd_rows(system, order)
+    limit = _IN_RANGE[dtype] ** 2
+    return gram if 1.0 / limit < trace / p < limit else None
+
+
+def _by_qr(system: System, order: np.ndarray, damp: float, stand_for: float) -> Factor:
+    """Factor by QR, piece by piece; by singular values if a rank is missing."""
+    from scipy.linalg import lapack, qr, svd
+
+    p = system.n_columns
+    triangle = damp * np.eye(p) if damp else np.zeros((0, p))
+    for rows in gather(system, order):
+        triangle = qr(np.vstack([triangle, rows]), mode="r", check_finite=False)[0][:p]
+    if not np.isfinite(triangle).all():
+        find_odd_rows(system, order)
+    if len(triangle) == p and triangle.diagonal().all():
+        lengths = np.linalg.norm(triangle, axis=0)
+        rcond, _ = lapack.dtrcon(triangle / lengths, uplo="U")
+        if rcond > _RANK_RCOND:
+            return Factor(np.ascontiguousarray(stand_for * triangle))
+    _, values, vectors = svd(triangle, full_matrices=False, check_finite=False)
+    rank = int(np.sum(values > values[:1] * max(order.size, p) * np.finfo(float).eps))
+    return Factor(None, np.ascontiguousarray(vectors[:rank]), stand_for * values[:rank])
+
+
+def find_odd_rows(system: System, order: np.ndarray) -> None:
+    """Raise for the row in `order` that is not finite, or whose squares leave the range of float64."""
+    distances(system.rows, system.b, order, np.zeros(system.n_columns), np.empty(order.size), 0.0, system.odd)
+    system.look_at_odd_rows()

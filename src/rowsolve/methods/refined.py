@@ -1,0 +1,120 @@
+"""Least squares to any accuracy: conjugate gradients, preconditioned by a sample of the rows where that pays."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from rowsolve._solution import Status
+from rowsolve.kernels.rows import CSRRows
+from rowsolve.methods.base import Step, StepMethod, one_of
+from rowsolve.methods.descent import Descent
+from rowsolve.methods.factor import factor_of
+
+if TYPE_CHECKING:
+    from rowsolve._system import System
+
+__all__ = ["Refined"]
+
+# In the time that a pass takes for a number of A, so many multiplications for a Gram matrix are done; both on all
+# cores. It varies little from machine to machine: a factor of two changes few choices.
+_PRODUCTS_PER_NUMBER = 30.0
+_CHEAP = 5.0  # passes: a factor that costs no more is made at once
+_LARGEST = 10_000  # columns, of a dense triangle
+_TRIES = 2  # fresh gradients that do not halve the error, before rounding is held responsible
+
+
+@dataclass(frozen=True)
+class Refined(StepMethod):
+    """Conjugate gradients on ``A'A x = A'b``, one fused pass a step, preconditioned by R from a sample of rows.
+
+    R is the Cholesky factor (or QR, for an ill-conditioned A) of some rows, or of all where that is cheap, so that
+    ``A R**-1`` is well conditioned and a handful of passes suffice (Rokhlin and Tygert 2008; Avron, Maymounkov and
+    Toledo 2010 with random mixing, which a random sample of rows does without). Reads each row once a step. Converges
+    to the least-squares solution, the one of least norm where A is rank-deficient (from ``x0 = 0``); with `damp` to
+    that of ``norm(A x - b)**2 + damp**2 norm(x)**2``.
+
+    Parameters
+    ----------
+    preconditioner : {"auto", "none", "sample", "all"}
+        ``"auto"`` begins without one unless it costs next to nothing, sees how fast the error falls, and makes one
+        when that is predicted to pay.
+    """
+
+    preconditioner: Literal["auto", "none", "sample", "all"] = "auto"
+
+    name: ClassVar[str] = "refined"
+    summary: ClassVar[str] = "preconditioned conjugate gradients; the least-squares solution to any accuracy"
+    citation: ClassVar[str] = "Rokhlin and Tygert 2008; Avron, Maymounkov and Toledo 2010"
+    least_squares: ClassVar[bool] = True
+
+    def __post_init__(self):
+        one_of("preconditioner", self.preconditioner, ("auto", "none", "sample", "all"))
+
+    def steps(self, system, x0, tolerance, rng):
+        """Yield after every pass."""
+        with np.errstate(all="ignore"):  # an x out of range is told by its error
+            yield from self._steps(system, x0, tolerance, rng)
+
+    def _steps(self, system, x0, tolerance, rng):
+        descent = Descent(system, x0, rng)
+        norm_x0, errors, tries, error_at_start = float(np.linalg.norm(x0)), [descent.error], 0, math.inf
+        while True:
+            norm_x = float(np.linalg.norm(descent.x))
+            floor = max(descent.rounding(), tolerance.eps * norm_x)
+            allowed = tolerance.at(norm_x, norm_x0)
+            enough = max(allowed, floor)
+            if descent.error > enough:
+                self._precondition(descent, errors, enough, rng)
+                yield Step(descent.x, max(descent.error, floor))
+                descent.step()
+                errors.append(descent.error)
+            elif descent.fresh or descent.drift <= 0.1 * enough:
+                yield Step(descent.x, max(descent.error, floor), Status.PRECISION if floor > allowed else None)
+            else:
+                descent.start()
+                tries = 0 if descent.error < 0.5 * error_at_start else tries + 1
+                error_at_start = descent.error
+                if tries > _TRIES:
+                    yield Step(descent.x, max(descent.error, floor), Status.PRECISION)
+
+    def _precondition(self, descent: Descent, errors: list[float], enough: float, rng: np.random.Generator) -> None:
+        """Make a factor if one is wanted and pays: if it costs less than the passes that it saves."""
+        system = descent.system
+        if descent.factor is not None or self.preconditioner == "none":
+            return
+        digits = math.log(descent.error / enough) if enough > 0.0 else math.inf
+        n_rows, cost = _cheapest_sample(system, digits, only_all=self.preconditioner == "all")
+        fall = math.log(errors[-4] / errors[-1]) / 3 if len(errors) > 3 else math.nan  # a pass
+        left = digits / fall if fall > 0.0 else math.inf
+        if self.preconditioner == "auto" and cost > _CHEAP and not (len(errors) > 3 and cost < left):
+            return
+        order = np.arange(system.n_rows) if n_rows == system.n_rows else np.sort(system.sample(n_rows, rng)[0])
+        factor = factor_of(system, order)
+        if factor.deficient and n_rows < system.n_rows:
+            factor = factor_of(system, np.arange(system.n_rows))  # what is in no row is a matter of all rows
+        system.rank = factor.rank
+        descent.precondition(factor)
+
+
+def _cheapest_sample(system: System, digits: float, *, only_all: bool) -> tuple[int, float]:
+    """Return how many rows to factor, and the predicted cost of the whole in passes.
+
+    With R from m rows the error falls by ``sqrt(p / m)`` a pass; with all rows it takes a pass or two.
+    """
+    n, p, entries = system.n_rows, system.n_columns, system.entries_per_row
+    if p > _LARGEST:
+        return n, math.inf
+    sparse = isinstance(system.rows, CSRRows)
+    gram = entries if sparse else p / _PRODUCTS_PER_NUMBER  # of all rows, in passes
+    fixed = p**3 / 3 / _PRODUCTS_PER_NUMBER / (n * entries)
+    a_pass = 1.0 + p * p / (n * entries)
+    choices = {n: gram + fixed + 2.0 * a_pass}
+    for m in () if only_all else (4 * p, 8 * p, 16 * p, 32 * p):
+        if m < n:
+            choices[m] = gram * m / n + fixed + a_pass * (1.0 + 2.0 * digits / math.log(m / p))
+    best = min(choices, key=choices.__getitem__)
+    return best, choices[best]

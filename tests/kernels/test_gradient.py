@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from rowsolve.kernels.gradient import add_gradients, add_gram, solve_factored
+from rowsolve.sources import open_rows
+
+
+@pytest.mark.parametrize("weight", [0.0, 1.0])
+@pytest.mark.parametrize(("start", "stop"), [(0, 40), (3, 4), (5, 36), (7, 7)])
+def test_gradients__are_those_of_two_products(store, weight, start, stop):
+    rng = np.random.default_rng(0)
+    A, b, vectors = rng.standard_normal((40, 9)), rng.standard_normal(40), rng.standard_normal((2, 9))
+    kept = store(A)
+    exact = kept.astype(np.float64) if isinstance(kept, np.ndarray) else A
+    before = rng.standard_normal((2, 9))
+    out, squares = before.copy(), np.ones(2)
+    add_gradients(open_rows(kept).rows, b, weight, start, stop, vectors, out, squares)
+    part = exact[start:stop]
+    r = weight * b[start:stop] - part @ vectors[0], -part @ vectors[1]
+    np.testing.assert_allclose(out, [*before, part.T @ r[0], part.T @ r[1]], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(squares, [1 + r[0] @ r[0], 1 + r[1] @ r[1]], rtol=1e-12)
+
+
+def test_gram__of_sparse_rows_is_that_of_dense_ones():
+    A = sparse.random_array((50, 12), density=0.3, rng=np.random.default_rng(1), format="csr")
+    order, out = np.array([3, 40, 7, 7, 0]), np.ones((12, 12))
+    add_gram(open_rows(A).rows, order, out)
+    rows = A.toarray()[order]
+    np.testing.assert_allclose(np.triu(out), np.triu(1 + rows.T @ rows), rtol=1e-12)
+    assert (out[np.tril_indices(12, -1)] == 1.0).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("p", "count"), [(1, 2), (2, 4), (17, 2), (30, 6)])
+def test_solve_factored__undoes_the_product(p, count, dtype):
+    rng = np.random.default_rng(p)
+    R = np.triu(rng.standard_normal((p, p)) / np.sqrt(p) + 3 * np.eye(p)).astype(dtype)
+    wanted = rng.standard_normal((count, p))
+    exact = R.astype(float)
+    vectors = wanted @ exact.T @ exact
+    R[np.tril_indices(p, -1)] = np.nan  # not to be looked at
+    solve_factored(R, vectors)
+    np.testing.assert_allclose(vectors, wanted, rtol=1e-9, atol=1e-11)
