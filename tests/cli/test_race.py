@@ -10,6 +10,7 @@ from conftest import gaussian
 from scipy import io, sparse
 from typer.testing import CliRunner
 
+import rowsolve
 import rowsolve.cli.race as command
 from rowsolve.cli import app
 from rowsolve.race import lineup
