@@ -18,6 +18,7 @@ from rowsolve.sources import open_rows
 METHODS = sorted(rowsolve.METHODS)
 LEAST_SQUARES = [name for name in METHODS if rowsolve.METHODS[name].least_squares]
 FACTOR = 3 if JIT else 10  # a burst of the small systems is a few steps only
+ROUNDING = 1e-14  # what is left of the error of a direct method is a matter of luck
 NOT_RANDOM = {"cyclic", "refined"}  # refined: as long as it factors all rows
 ROW_METHODS = [name for name in METHODS if issubclass(rowsolve.METHODS[name], RowMethod)]
 OTHERS = [name for name in METHODS if name not in LEAST_SQUARES]
@@ -31,7 +32,7 @@ def test_every_method__solves_a_consistent_system_and_knows_its_error(name, seed
     error = relative_error(solution.x, x_true)
     assert solution.status is rowsolve.Status.CONVERGED
     assert error <= 2e-6
-    assert error / FACTOR <= solution.error_estimate <= FACTOR * error
+    assert error / FACTOR <= solution.error_estimate <= FACTOR * max(error, ROUNDING)
     assert solution.method == name
 
 
@@ -44,7 +45,7 @@ def test_every_method__takes_every_kind_of_rows(name, keep, tmp_path):
     error = relative_error(solution.x, x_true)
     assert solution.status is rowsolve.Status.CONVERGED
     assert error <= 2 * rtol
-    assert error / FACTOR <= solution.error_estimate <= FACTOR * error
+    assert error / FACTOR <= solution.error_estimate <= FACTOR * max(error, ROUNDING)
     assert solution.x.dtype == np.float64
 
 

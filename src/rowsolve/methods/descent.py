@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Descent"]
 
 _EPS = float(np.finfo(float).eps)
+_SPENT = 1e-6  # a probe so short says little but what rounding made of it
 
 
 class Descent:
@@ -44,11 +45,8 @@ class Descent:
     """
 
     def __init__(self, system: System, x0: np.ndarray, rng: np.random.Generator, factor: Factor | None = None) -> None:
-        self.system, self.factor = system, factor
-        probe = rng.standard_normal(x0.size)
-        self.at = np.stack([x0, probe / np.linalg.norm(probe)])
-        if factor is not None:
-            factor.project(self.at[1:])
+        self.system, self.factor, self._rng = system, factor, rng
+        self.at = np.stack([x0, np.zeros_like(x0)])
         self.start()
 
     @property
@@ -64,6 +62,11 @@ class Descent:
 
     def start(self) -> None:
         """Compute the gradient at x anew (one pass) and go downhill from there."""
+        if np.linalg.norm(self.at[1]) < _SPENT:
+            probe = self._rng.standard_normal(self.x.size)
+            self.at[1] = probe / np.linalg.norm(probe)
+            if self.factor is not None:
+                self.factor.project(self.at[1:])
         self.slope, squares = self._gradients(1.0, self.at)
         self.fresh = True
         self.residual_sq = float(squares[0])
@@ -124,8 +127,12 @@ class Descent:
         return gradients, squares
 
     def rounding(self) -> float:
-        """Return how far rounding keeps x from the solution: of A x, spread to x by ``A**+``."""
+        """Return how far rounding keeps x from the solution.
+
+        That of A x spreads to x by ``A**+``, that of the sums in ``A'r`` by ``(A'A)**-1``; each is random.
+        """
         norm_x = float(np.linalg.norm(self.x))
         if self.factor is None:
             return _EPS * math.sqrt(self.x.size) * norm_x
-        return _EPS * self.factor.harm / math.sqrt(self.system.n_rows) * norm_x
+        of_sums = math.sqrt(self.residual_sq / self.x.size) * self.factor.spread
+        return _EPS * self.factor.harm / math.sqrt(self.system.n_rows) * (norm_x + of_sums)

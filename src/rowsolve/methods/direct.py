@@ -56,11 +56,11 @@ class Direct(StepMethod):
 
     def _solve(self, sample, factor, x0, tolerance, rng) -> Step:
         descent = Descent(sample, x0, rng, factor)
-        for _ in range(_POLISHING):
-            if descent.error <= descent.rounding():
+        for turn in range(_POLISHING):
+            if turn and descent.error <= descent.rounding():
                 break
             descent.step()
-        descent.start()
+            descent.start()  # the sample is in memory: a fresh gradient costs little and forgets no digits
         x, spare = descent.x, sample.n_rows - factor.rank
         floor = max(descent.rounding(), tolerance.eps * float(np.linalg.norm(x)))
         noise = math.sqrt(descent.residual_sq / spare) if spare > 0 else 0.0

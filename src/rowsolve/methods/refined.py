@@ -66,20 +66,19 @@ class Refined(StepMethod):
             norm_x = float(np.linalg.norm(descent.x))
             floor = max(descent.rounding(), tolerance.eps * norm_x)
             allowed = tolerance.at(norm_x, norm_x0)
-            enough = max(allowed, floor)
-            if descent.error > enough:
-                self._precondition(descent, errors, enough, rng)
-                yield Step(descent.x, max(descent.error, floor))
-                descent.step()
-                errors.append(descent.error)
-            elif descent.fresh or descent.drift <= 0.1 * enough:
-                yield Step(descent.x, max(descent.error, floor), Status.PRECISION if floor > allowed else None)
-            else:
-                descent.start()
+            enough = max(allowed, floor if len(errors) > 1 else 0.0)  # far from x* the sums in A'r are rounded more
+            stalled = descent.factor is not None and len(errors) > 2 and descent.error > 0.5 * errors[-3]
+            if not descent.fresh and (stalled or descent.drift > 0.1 * max(descent.error, enough)):
+                descent.start()  # a gradient that was only updated is not good enough any more
                 tries = 0 if descent.error < 0.5 * error_at_start else tries + 1
                 error_at_start = descent.error
-                if tries > _TRIES:
-                    yield Step(descent.x, max(descent.error, floor), Status.PRECISION)
+            if descent.error <= enough or tries > _TRIES:
+                error = max(descent.error, floor)
+                yield Step(descent.x, error, Status.PRECISION if error > allowed else None)
+            self._precondition(descent, errors, enough, rng)
+            yield Step(descent.x, max(descent.error, floor))
+            descent.step()
+            errors.append(descent.error)
 
     def _precondition(self, descent: Descent, errors: list[float], enough: float, rng: np.random.Generator) -> None:
         """Make a factor if one is wanted and pays: if it costs less than the passes that it saves."""
