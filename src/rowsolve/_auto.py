@@ -34,8 +34,8 @@ _SLOW = 4 * _ROWS_TO_CONVERGE  # times p rows still needed: anything else is fas
 _ROWS_FOR_THE_TAIL = 1024
 _WILD = 12.0  # times the median distance: a normal distribution reaches 5 in a thousand rows
 
-GOING_SLOWLY = Status.SLOW
-IN_DOUBT = Status.INCONSISTENT
+_WORTH_KEEPING = 0.5  # relative error of an x to go on from
+_WELL = 0.5  # of the pace of well-conditioned rows, which is a factor e for p rows
 
 
 class Begin(Protocol):
@@ -93,12 +93,15 @@ class Auto:
 
     def _rows_first(self) -> Status:
         status = self._stage(Randomized("uniform", replace=False), "", self._watch)
-        if status is GOING_SLOWLY:
-            if self._can_be_factored():
-                return self._sample_first("The error fell slowly, so A is ill-conditioned: ")
-            return self._least_squares("The error fell slowly, so A is ill-conditioned: ")
-        if status is IN_DOUBT:
-            return self._contradictory("x did not come to rest, so the equations seem to contradict each other", "auto")
+        monitor = self.run.monitor
+        if monitor.suspicious and status in (Status.SLOW, Status.INCONSISTENT):
+            well = monitor.pace * self.system.n_columns > _WELL
+            return self._contradictory(
+                "x did not come to rest, so the equations seem to contradict each other", "none" if well else "auto"
+            )
+        if status is Status.SLOW:
+            why = "The error of 'randomized' fell slowly, so A is ill-conditioned: "
+            return self._sample_first(why) if self._can_be_factored() else self._least_squares(why)
         return status
 
     def _sample_first(self, why: str) -> Status:
@@ -125,11 +128,11 @@ class Auto:
         return self._stage(method, f"{why}the least-squares solution was found with 'refined'.")
 
     def _stage(self, method: Method, why: str, give_up: Callable[[Monitor], Status | None] = lambda _: None) -> Status:
-        """Run one method from where the last one has got to."""
+        """Run one method from where the last one has got to, if it has got anywhere."""
         if why:
             self.words.append(why)
         before = getattr(self, "run", None)
-        start = self.x0 if before is None or not np.isfinite(before.x).all() else before.x.copy()
+        start = before.x.copy() if before is not None and before.monitor.relative_error < _WORTH_KEEPING else self.x0
         self.run = self._begin(method, start, give_up)
         return self.run.go()
 
@@ -157,11 +160,8 @@ class Auto:
 
     def _watch(self, monitor: Monitor) -> Status | None:
         """End the stage when it is clear that something else is faster."""
-        if monitor.suspicious:
-            return IN_DOUBT
-        if len(monitor.rows) > 2 and monitor.fewest_rows_left > _SLOW * self.system.n_columns:
-            return GOING_SLOWLY
-        return None
+        slow = len(monitor.rows) > 2 and monitor.fewest_rows_left > _SLOW * self.system.n_columns
+        return Status.SLOW if slow or monitor.suspicious else None
 
     def _has_wild_rows(self) -> bool:
         """Tell whether a few of many rows are further off than noise would put them."""

@@ -195,6 +195,11 @@ class Monitor:
         return share / (1.0 - share) * float(np.linalg.norm(x - self.x0)) if share < 1.0 else math.inf
 
     @property
+    def pace(self) -> float:
+        """The decay of the squared error a row, as the probe has it; NaN if it is not known yet."""
+        return self._rate()[0]
+
+    @property
     def rows_left(self) -> float:
         """The rows still needed at the present pace; NaN if it is not known yet."""
         return self._rows_to_go(self._rate()[0])

@@ -146,7 +146,8 @@ class System:
     def part(self, order: np.ndarray) -> System | None:
         """Return the rows in `order`, which are counted, as a system of their own in memory; None if all are zero.
 
-        Each is divided by its norm; those that define no hyperplane are left out.
+        Each is divided by its norm; those that define no hyperplane are left out. One thread is enough for what is in
+        the cache, and does not wait for cores on which those of BLAS still spin.
         """
         norms_sq = np.empty(order.size)
         norms_at(self.rows, self.b, order, norms_sq, self.odd)
@@ -154,7 +155,7 @@ class System:
         order, weights = order[norms_sq > 0.0], 1.0 / np.sqrt(norms_sq[norms_sq > 0.0])
         if not order.size:
             return None
-        return System(self.source.take(order, weights), frozen(weights * self.b[order]), self.clock, self.threads)
+        return System(self.source.take(order, weights), frozen(weights * self.b[order]), self.clock)
 
     def keep_time(self) -> None:
         """Raise if the deadline has passed."""

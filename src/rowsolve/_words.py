@@ -54,17 +54,17 @@ def _inconsistent(run: Run) -> str:
             f"The equations contradict each other: x satisfies {'all' if full else 'the'} others that were "
             f"{'checked' if full else 'used'} to the tolerance, but is off at {run.off.size:,} row(s): {rows}."
         )
+    words = Status.INCONSISTENT.value
+    if not run.monitor.relative_error < 0.5:
+        words = "The equations contradict each other, so no x satisfies them all; this x means little."
     if isinstance(run.method, StepMethod):
         return (
-            f"{Status.INCONSISTENT.value} Estimated relative error {run.monitor.relative_error:.1e}. Way out: "
-            "method='refined' for the exact least-squares solution."
+            f"{words} Estimated relative error {run.monitor.relative_error:.1e}. Way out: method='refined' for the "
+            "exact least-squares solution."
         )
     if math.isnan(run.monitor.noise):  # only a zero row, told apart
         return ""
     noise = run.monitor.noise / run.monitor.norm_x if run.monitor.norm_x else math.inf
-    words = Status.INCONSISTENT.value
-    if not run.monitor.relative_error < 0.5:
-        words = "The equations contradict each other, so no x satisfies them all; this x means little."
     return (
         f"{words} Rows stay {noise:.1e} * norm(x) away from x, however often they are used. "
         "Way out: method='refined' for the exact least-squares solution."

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from rowsolve.kernels.gradient import add_gradients, add_gram, solve_factored
+from rowsolve.kernels.gradient import add_gradients, add_gram, solve_factored, solve_transposed
 from rowsolve.sources import open_rows
 
 
@@ -20,7 +20,7 @@ def test_gradients__are_those_of_two_products(store, weight, start, stop):
     add_gradients(open_rows(kept).rows, b, weight, start, stop, vectors, out, squares)
     part = exact[start:stop]
     r = weight * b[start:stop] - part @ vectors[0], -part @ vectors[1]
-    np.testing.assert_allclose(out, [*before, part.T @ r[0], part.T @ r[1]], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(out, before + np.array([part.T @ r[0], part.T @ r[1]]), rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(squares, [1 + r[0] @ r[0], 1 + r[1] @ r[1]], rtol=1e-12)
 
 
@@ -44,3 +44,11 @@ def test_solve_factored__undoes_the_product(p, count, dtype):
     R[np.tril_indices(p, -1)] = np.nan  # not to be looked at
     solve_factored(R, vectors)
     np.testing.assert_allclose(vectors, wanted, rtol=1e-9, atol=1e-11)
+
+
+def test_solve_transposed__undoes_the_product():
+    rng = np.random.default_rng(3)
+    R, wanted = np.triu(rng.standard_normal((9, 9)) + 4 * np.eye(9)), rng.standard_normal((4, 9))
+    vectors = wanted @ R
+    solve_transposed(R, vectors)
+    np.testing.assert_allclose(vectors, wanted, rtol=1e-10, atol=1e-12)

@@ -33,21 +33,40 @@ def _dense_gradient(rows, b, weight, start, stop, vectors, out, squares):
         squares[0] += ax * ax + cx * cx
         squares[1] += az * az + cz * cz
     if (stop - start) % 2:
-        _gradient_of_row(rows, b, weight, stop - 1, vectors, out, squares)
+        i = stop - 1
+        _, dot, probe_dot = measure_row(rows, i, x, z)
+        gap = weight * b[i] - dot
+        add_row_to_both(rows, i, gap, -probe_dot, g, h)
+        squares[0] += gap * gap
+        squares[1] += probe_dot * probe_dot
 
 
 def _csr_gradient(rows, b, weight, start, stop, vectors, out, squares):
+    """Keep x and z, and their gradients, side by side: a number of the row then touches two places, not four.
+
+    Indices are taken as unsigned: Numba would look at each whether it counts from the end.
+    """
+    p, two = vectors.shape[1], np.uint64(2)
+    pairs, sums = np.empty(2 * p), np.zeros(2 * p)
+    pairs[::2], pairs[1::2] = vectors[0], vectors[1]
+    total, probe_total = 0.0, 0.0
     for i in range(start, stop):
-        _gradient_of_row(rows, b, weight, i, vectors, out, squares)
-
-
-@kernel
-def _gradient_of_row(rows, b, weight, i, vectors, out, squares):
-    _, dot, probe_dot = measure_row(rows, i, vectors[0], vectors[1])
-    gap = weight * b[i] - dot
-    add_row_to_both(rows, i, gap, -probe_dot, out[0], out[1])
-    squares[0] += gap * gap
-    squares[1] += probe_dot * probe_dot
+        dot, probe_dot = 0.0, 0.0
+        for k in range(rows.indptr[i], rows.indptr[i + 1]):
+            j, value = two * np.uint64(rows.indices[k]), np.float64(rows.data[k])
+            dot += value * pairs[j]
+            probe_dot += value * pairs[j + np.uint64(1)]
+        gap = weight * b[i] - dot
+        for k in range(rows.indptr[i], rows.indptr[i + 1]):
+            j, value = two * np.uint64(rows.indices[k]), np.float64(rows.data[k])
+            sums[j] += gap * value
+            sums[j + np.uint64(1)] -= probe_dot * value
+        total += gap * gap
+        probe_total += probe_dot * probe_dot
+    out[0] += sums[::2]
+    out[1] += sums[1::2]
+    squares[0] += total
+    squares[1] += probe_total
 
 
 _GRADIENT: dict[type, Any] = {DenseRows: _dense_gradient, CSRRows: _csr_gradient}
@@ -80,22 +99,31 @@ def add_gram(rows, order, out):  # out: INOUT
 
 
 @kernel
-def solve_factored(factor, vectors):  # vectors: INOUT
-    """Replace each of an even number of `vectors` by ``(R'R)**-1`` times it; `factor` is the upper triangle R.
+def solve_transposed(factor, vectors):  # vectors: INOUT
+    """Replace each of an even number of `vectors` by ``R'**-1`` times it; `factor` is the upper triangle R.
 
     Not by BLAS, whose threads go on spinning for a while on the cores that the next pass needs.
     """
     p = factor.shape[0]
     for c in range(0, vectors.shape[0], 2):
         v, w = vectors[c], vectors[c + 1]
-        for i in range(p):  # R' y = v: what y_i explains is taken from all that follow
+        for i in range(p):  # what y_i explains is taken from all that follow
             row = factor[i]
             one, two = v[i] / row[i], w[i] / row[i]
             v[i], w[i] = one, two
             for j in range(i + 1, p):
                 v[j] -= one * row[j]
                 w[j] -= two * row[j]
-        for i in range(p - 1, -1, -1):  # R x = y
+
+
+@kernel
+def solve_factored(factor, vectors):  # vectors: INOUT
+    """Replace each of an even number of `vectors` by ``(R'R)**-1`` times it; `factor` is the upper triangle R."""
+    solve_transposed(factor, vectors)
+    p = factor.shape[0]
+    for c in range(0, vectors.shape[0], 2):
+        v, w = vectors[c], vectors[c + 1]
+        for i in range(p - 1, -1, -1):
             row = factor[i]
             one, two = v[i], w[i]
             for j in range(i + 1, p):

@@ -135,4 +135,5 @@ class Descent:
         if self.factor is None:
             return _EPS * math.sqrt(self.x.size) * norm_x
         of_sums = math.sqrt(self.residual_sq / self.x.size) * self.factor.spread
-        return _EPS * self.factor.harm / math.sqrt(self.system.n_rows) * (norm_x + of_sums)
+        of_products = min(1.0, 8.0 / math.sqrt(self.x.size)) * norm_x  # their terms are that much smaller than x
+        return _EPS * self.factor.harm / math.sqrt(self.system.n_rows) * (of_products + of_sums)

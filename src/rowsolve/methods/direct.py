@@ -4,67 +4,115 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from rowsolve._solution import Status
 from rowsolve.methods.base import Step, StepMethod
 from rowsolve.methods.descent import Descent
-from rowsolve.methods.factor import factor_of
+from rowsolve.methods.factor import factor_of, gather
+
+if TYPE_CHECKING:
+    from rowsolve._monitor import Tolerance
+    from rowsolve._system import System
 
 __all__ = ["Direct"]
 
+_EPS = float(np.finfo(float).eps)
 _POLISHING = 3  # steps at most; each gains as many digits as the factor has
-_SPARE, _SPARE_SHARE = 32, 0.2  # rows beyond p, which tell the noise
+_SPARE = 16  # rows beyond p, which tell the noise
+_SPARE_SHARE = 0.2  # more of them make a sample better conditioned
+_VECTORS = 8  # that tell how noise spreads to x
+_ROUNDING = 64.0  # units of rounding, times the norm of x, that a row may be off without any noise
 
 
 @dataclass(frozen=True)
 class Direct(StepMethod):
-    """Solve some ``1.2 p`` random equations by a factorization; what is left of them tells the noise.
+    """Solve p random equations by an LU factorization; some more tell the noise.
 
-    For consistent equations and up to a few thousand columns nothing is faster, whatever the condition of A: the other
-    rows are never read, but for a check. If the sample does not tell all directions apart, it is doubled until it
-    does or until it is everything. The error of x is estimated from the rows beyond p: they miss x by some noise,
-    if only of rounding, which ``R**-1`` spreads to x.
+    For consistent equations and up to a few thousand columns little is faster, whatever the condition of A: the other
+    rows are never read, but for a check. The error of x is estimated from the rows beyond p: they miss x by some noise,
+    if only of rounding, which the inverse spreads to x. Where p rows are too ill-conditioned, ``1.2 p`` are factored
+    (by Cholesky or QR), and twice as many as long as they do not tell all directions apart; if all do not, x is the
+    solution nearest to x0.
     """
 
     name: ClassVar[str] = "direct"
     summary: ClassVar[str] = "solve a random sample of the equations exactly; for consistent equations"
-    citation: ClassVar[str] = "RKA-Block of the paper with one block of more than p rows"
+    citation: ClassVar[str] = "RKA-Block of the paper with one block of p rows or more"
 
     def steps(self, system, x0, tolerance, rng):
         """Yield once."""
         with np.errstate(all="ignore"):  # an x out of range is told by its error
-            yield self._step(system, x0, tolerance, rng)
+            step = _square(system, x0, tolerance, rng) if system.n_rows >= system.n_columns + _SPARE else None
+            yield step or _overdetermined(system, x0, tolerance, rng)
 
-    def _step(self, system, x0, tolerance, rng) -> Step:
-        n, p = system.n_rows, system.n_columns
-        n_sample = min(n, p + math.ceil(_SPARE_SHARE * p) + _SPARE)
-        while True:
-            order = np.sort(system.sample(n_sample, rng)[0])
-            sample = system.part(order)
-            if sample is None:
-                system.rank = 0
-                return Step(x0, 0.0)
-            factor = factor_of(sample, np.arange(sample.n_rows))
-            if not factor.deficient or n_sample == n:
-                break
-            n_sample = min(n, 2 * n_sample)
-        system.rank = factor.rank
-        return self._solve(sample, factor, x0, tolerance, rng)
 
-    def _solve(self, sample, factor, x0, tolerance, rng) -> Step:
-        descent = Descent(sample, x0, rng, factor)
-        for turn in range(_POLISHING):
-            if turn and descent.error <= descent.rounding():
-                break
-            descent.step()
-            descent.start()  # the sample is in memory: a fresh gradient costs little and forgets no digits
-        x, spare = descent.x, sample.n_rows - factor.rank
-        floor = max(descent.rounding(), tolerance.eps * float(np.linalg.norm(x)))
-        noise = math.sqrt(descent.residual_sq / spare) if spare > 0 else 0.0
-        error = max(noise * factor.spread, descent.error, floor)
-        if error <= tolerance.at(float(np.linalg.norm(x)), float(np.linalg.norm(x0))):
-            return Step(x, error)
-        return Step(x, error, Status.PRECISION if error < 10.0 * floor else Status.INCONSISTENT)
+def _square(system: System, x0: np.ndarray, tolerance: Tolerance, rng: np.random.Generator) -> Step | None:
+    """Solve p equations; None if they turn out too ill-conditioned for the tolerance."""
+    from scipy.linalg import blas, lapack
+
+    p = system.n_columns
+    sample = system.part(system.sample(p + _SPARE, rng)[0])
+    if sample is None or sample.n_rows < p + _SPARE // 2:
+        return None
+    (rows,) = gather(sample, np.arange(sample.n_rows), pieces=False)
+    square, spare, b = rows[:p], rows[p:], sample.b
+    lu, pivots, info = lapack.dgetrf(square.T)
+    if info != 0:
+        return None
+
+    def solve(right: np.ndarray, transposed: int = 1) -> Any:
+        return lapack.dgetrs(lu, pivots, right, trans=transposed)[0]  # of the transpose, since LAPACK takes columns
+
+    def product(rows: np.ndarray, x: np.ndarray) -> Any:
+        return blas.dgemv(1.0, rows.T, x, trans=1)  # numpy's BLAS has threads of its own, which would be in the way
+
+    x = x0.copy()
+    for _ in range(_POLISHING):
+        change = solve(b[:p] - product(square, x))
+        norm_x, left = float(np.linalg.norm(x)), float(np.linalg.norm(change))
+        allowed = tolerance.at(norm_x, float(np.linalg.norm(x0)))
+        if left <= 0.01 * allowed:
+            break
+        x += change
+    # A spare row is off by its own noise and by that of the square, spread to x.
+    spread_to_spare = np.sum(solve(spare.T, transposed=0) ** 2, axis=0)
+    off = b[p:] - product(spare, x)
+    noise = math.sqrt(float(np.mean(off**2 / (1.0 + spread_to_spare))))
+    spread = float(np.linalg.norm(solve(rng.standard_normal((p, _VECTORS))))) / math.sqrt(_VECTORS)
+    error = max(noise * spread, left, tolerance.eps * norm_x)
+    if error <= allowed:
+        system.rank = p
+        return Step(x, error)
+    return Step(x, error, Status.INCONSISTENT) if noise > _ROUNDING * _EPS * norm_x else None
+
+
+def _overdetermined(system: System, x0: np.ndarray, tolerance: Tolerance, rng: np.random.Generator) -> Step:
+    """Solve some more than p equations, or all that there are."""
+    n, p = system.n_rows, system.n_columns
+    n_sample = min(n, p + math.ceil(_SPARE_SHARE * p) + 2 * _SPARE)
+    while True:
+        sample = system.part(np.sort(system.sample(n_sample, rng)[0]))
+        if sample is None:
+            system.rank = 0
+            return Step(x0, 0.0)
+        factor = factor_of(sample, np.arange(sample.n_rows))
+        if not factor.deficient or n_sample == n:
+            break
+        n_sample = min(n, 2 * n_sample)
+    system.rank = factor.rank
+    descent = Descent(sample, x0, rng, factor)
+    for turn in range(_POLISHING):
+        if turn and descent.error <= descent.rounding():
+            break
+        descent.step()
+        descent.start()  # the sample is in memory: a fresh gradient costs little and forgets no digits
+    x, spare = descent.x, sample.n_rows - factor.rank
+    floor = max(descent.rounding(), tolerance.eps * float(np.linalg.norm(x)))
+    noise = math.sqrt(descent.residual_sq / spare) if spare > 0 else 0.0
+    error = max(noise * factor.spread, descent.error, floor)
+    if error <= tolerance.at(float(np.linalg.norm(x)), float(np.linalg.norm(x0))):
+        return Step(x, error)
+    return Step(x, error, Status.PRECISION if error < 10.0 * floor else Status.INCONSISTENT)

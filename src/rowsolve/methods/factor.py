@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rowsolve.kernels.gradient import add_gram, solve_factored
-from rowsolve.kernels.rows import CSRRows, distances
+from rowsolve.kernels.gradient import add_gram, solve_factored, solve_transposed
+from rowsolve.kernels.rows import CSRRows, distances, sum_of_squares
 
 if TYPE_CHECKING:
     from rowsolve._system import System
 
 __all__ = ["Factor", "factor_of", "gather"]
 
-# Reciprocal condition of the triangle (columns of length 1) below which a Gram matrix has lost too many digits.
-_LEAST_RCOND = {np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-6}
+# Reciprocal condition of the triangle, in the 1-norm, below which a Gram matrix has lost too many digits.
+_LEAST_RCOND = {np.dtype(np.float32): 3e-6, np.dtype(np.float64): 1e-7}
 _RANK_RCOND = 1e-13  # below it the singular values are asked which directions there are
 _MANY_FLOPS = 1e8  # from here on it pays to try single precision first
 _IN_RANGE = {np.dtype(np.float32): 1e6, np.dtype(np.float64): 1e60}  # entries whose squares are well in range
+_EVEN = 4.0  # columns whose lengths differ by less need not be made equal
 _ROOM = 2e8  # bytes of rows gathered at a time
 _POWER_STEPS = 12
 _VECTORS = 4
@@ -77,28 +78,28 @@ class Factor:
         """The Frobenius norm of ``R**-1``, by which noise in b spreads to x; estimated by a few random vectors."""
         if self._values is not None:
             return math.sqrt(float(np.sum(self._values**-2.0)))
-        noise = np.random.default_rng(0).standard_normal((_VECTORS, self.rank)) @ self._triangle  # type: ignore
-        self.solve(noise)  # (R'R)**-1 R' u = R**-1 u
+        noise = np.random.default_rng(0).standard_normal((_VECTORS, self.rank))
+        solve_transposed(self._triangle, noise)
         return math.sqrt(float(np.sum(noise * noise)) / _VECTORS)
 
     @cached_property
     def harm(self) -> float:
         """The Frobenius norm of R times that of ``R**-1``: how rounding of the rows spreads to x."""
-        size = self._values if self._triangle is None else self._triangle
-        return float(np.linalg.norm(size)) * self.spread  # type: ignore[arg-type]
+        size: Any = self._values if self._triangle is None else self._triangle
+        return math.sqrt(sum_of_squares(size.ravel())) * self.spread
 
 
-def factor_of(system: System, order: np.ndarray) -> Factor:
+def factor_of(system: System, order: np.ndarray, *, rough: bool = False) -> Factor:
     """Factor ``A'A + damp**2`` as the rows in `order`, which stand for all, give it; they are counted as read.
 
-    By Cholesky of their Gram matrix while its digits suffice, in single precision if that saves much; else by QR; and
-    by singular values where those rows do not tell all directions apart.
+    By Cholesky of their Gram matrix while its digits suffice, at first in single precision if a `rough` factor will do
+    and that saves much; else by QR; and by singular values where those rows do not tell all directions apart.
     """
     system.count(order)
     p, stand_for = system.n_columns, math.sqrt(system.n_rows / order.size)
     damp = system.damp / stand_for
-    many = order.size * float(p) ** 2 > _MANY_FLOPS and not isinstance(system.rows, CSRRows)
-    for dtype in (np.float32, np.float64) if many else (np.float64,):
+    much = order.size * float(p) ** 2 > _MANY_FLOPS and not isinstance(system.rows, CSRRows)
+    for dtype in (np.float32, np.float64) if rough and much else (np.float64,):
         triangle = _by_cholesky(system, order, damp, np.dtype(dtype)) if order.size >= p or damp else None
         if triangle is not None:
             triangle *= stand_for
@@ -106,9 +107,9 @@ def factor_of(system: System, order: np.ndarray) -> Factor:
     return _by_qr(system, order, damp, stand_for)
 
 
-def gather(system: System, order: np.ndarray, dtype: Any = np.float64) -> Iterator[np.ndarray]:
-    """Yield the rows in `order` as new dense arrays of at most some 200 MB."""
-    size = max(1, int(_ROOM / (8 * system.n_columns)))
+def gather(system: System, order: np.ndarray, dtype: Any = np.float64, *, pieces: bool = True) -> Iterator[np.ndarray]:
+    """Yield the rows in `order` as dense arrays, of at most some 200 MB if in `pieces`."""
+    size = max(1, int(_ROOM / (8 * system.n_columns))) if pieces else order.size
     for start in range(0, order.size, size):
         piece: Any = order[start : start + size]
         if order.size == system.n_rows:
@@ -129,33 +130,41 @@ def _by_cholesky(system: System, order: np.ndarray, damp: float, dtype: np.dtype
     gram = _gram(system, order, dtype)
     if gram is None:
         return None
-    gram.flat[:: system.n_columns + 1] += dtype.type(damp * damp)
+    gram.ravel(order="K")[:: system.n_columns + 1] += dtype.type(damp * damp)
     lengths = np.sqrt(gram.diagonal())
     if not (lengths > 0.0).all():
         return None
-    gram /= lengths[:, None]
-    gram /= lengths
+    even = lengths.max() < _EVEN * lengths.min()
+    if not even:
+        gram /= lengths[:, None]
+        gram /= lengths
     letter = "s" if dtype == np.float32 else "d"
-    lower, info = getattr(lapack, f"{letter}potrf")(gram.T, lower=1, overwrite_a=1, clean=1)
+    lower, info = getattr(lapack, f"{letter}potrf")(gram, lower=1, overwrite_a=1, clean=1)
     if info == 0:
         rcond, info = getattr(lapack, f"{letter}trcon")(lower, uplo="L")
     if info != 0 or not rcond > _LEAST_RCOND[dtype]:
         return None
     triangle = lower.T
-    triangle *= lengths
+    if not even:
+        triangle *= lengths
     return triangle
 
 
 def _gram(system: System, order: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
-    """Return the Gram matrix of the rows in `order`; None if their squares leave the range of the type."""
+    """Return the lower triangle of the Gram matrix of the rows in `order`, in Fortran order.
+
+    None if their squares leave the range of the type.
+    """
+    from scipy.linalg import blas
+
     p = system.n_columns
+    gram = np.zeros((p, p), dtype, order="F")
     if isinstance(system.rows, CSRRows):
-        gram = np.zeros((p, p))
-        add_gram(system.rows, order, gram)
+        add_gram(system.rows, order, gram.T)
     else:
-        gram = np.zeros((p, p), dtype)
+        rank_update = blas.ssyrk if dtype == np.float32 else blas.dsyrk
         for rows in gather(system, order, dtype):
-            gram += rows.T @ rows
+            gram = rank_update(1.0, np.ascontiguousarray(rows).T, beta=1.0, c=gram, lower=1, overwrite_c=1)
     trace = float(gram.trace())
     if not math.isfinite(trace):
         find_odd_rows(system, order)

@@ -24,6 +24,7 @@ __all__ = ["Refined"]
 _PRODUCTS_PER_NUMBER = 30.0
 _CHEAP = 5.0  # passes: a factor that costs no more is made at once
 _LARGEST = 10_000  # columns, of a dense triangle
+_EPS = float(np.finfo(float).eps)
 _TRIES = 2  # fresh gradients that do not halve the error, before rounding is held responsible
 
 
@@ -67,36 +68,49 @@ class Refined(StepMethod):
             floor = max(descent.rounding(), tolerance.eps * norm_x)
             allowed = tolerance.at(norm_x, norm_x0)
             enough = max(allowed, floor if len(errors) > 1 else 0.0)  # far from x* the sums in A'r are rounded more
-            stalled = descent.factor is not None and len(errors) > 2 and descent.error > 0.5 * errors[-3]
-            if not descent.fresh and (stalled or descent.drift > 0.1 * max(descent.error, enough)):
+            stalled = len(errors) > 2 and descent.error > 0.5 * errors[-3]
+            tolerated = (1e-4 if stalled else 0.1) * max(descent.error, enough)
+            if not descent.fresh and descent.drift > tolerated:
                 descent.start()  # a gradient that was only updated is not good enough any more
                 tries = 0 if descent.error < 0.5 * error_at_start else tries + 1
                 error_at_start = descent.error
             if descent.error <= enough or tries > _TRIES:
                 error = max(descent.error, floor)
                 yield Step(descent.x, error, Status.PRECISION if error > allowed else None)
-            self._precondition(descent, errors, enough, rng)
+            self._precondition(descent, errors, enough, tolerance.rtol, rng)
             yield Step(descent.x, max(descent.error, floor))
             descent.step()
             errors.append(descent.error)
 
-    def _precondition(self, descent: Descent, errors: list[float], enough: float, rng: np.random.Generator) -> None:
+    def _precondition(
+        self, descent: Descent, errors: list[float], enough: float, rtol: float, rng: np.random.Generator
+    ) -> None:
         """Make a factor if one is wanted and pays: if it costs less than the passes that it saves."""
         system = descent.system
         if descent.factor is not None or self.preconditioner == "none":
             return
-        digits = math.log(descent.error / enough) if enough > 0.0 else math.inf
+        digits = math.log(descent.error / enough) if descent.x.any() else -math.log(max(rtol, _EPS))
         n_rows, cost = _cheapest_sample(system, digits, only_all=self.preconditioner == "all")
-        fall = math.log(errors[-4] / errors[-1]) / 3 if len(errors) > 3 else math.nan  # a pass
-        left = digits / fall if fall > 0.0 else math.inf
-        if self.preconditioner == "auto" and cost > _CHEAP and not (len(errors) > 3 and cost < left):
+        if self.preconditioner == "auto" and cost > _CHEAP and cost > _passes_left(errors, digits):
             return
         order = np.arange(system.n_rows) if n_rows == system.n_rows else np.sort(system.sample(n_rows, rng)[0])
-        factor = factor_of(system, order)
+        factor = factor_of(system, order, rough=True)
         if factor.deficient and n_rows < system.n_rows:
             factor = factor_of(system, np.arange(system.n_rows))  # what is in no row is a matter of all rows
         system.rank = factor.rank
         descent.precondition(factor)
+
+
+def _passes_left(errors: list[float], digits: float) -> float:
+    """Predict how many more passes it takes without a preconditioner; none before there is something to go by.
+
+    The estimates jump up and down, and outlying singular values hold up the first passes: so the best of three are
+    compared with the best of three before.
+    """
+    if len(errors) < 8:
+        return 0.0
+    fall = math.log(min(errors[-6:-3]) / min(errors[-3:])) / 3.0
+    return digits / fall if fall > 0.0 else math.inf
 
 
 def _cheapest_sample(system: System, digits: float, *, only_all: bool) -> tuple[int, float]:
