@@ -69,7 +69,7 @@ class Auto:
         if system.damp > 0.0:
             return self._least_squares("`damp` asks for a least-squares method: ")
         if self._is_tiny():
-            return self._all_at_once()
+            return self._all_at_once() if self._sparse else self._sample_first("The system is small: ")
         if not self._sparse and system.n_columns <= _FEW_COLUMNS and system.n_rows >= 2 * system.n_columns:
             return self._sample_first("There are few columns: ")
         if self._passes_are_cheaper():

@@ -148,7 +148,7 @@ class Monitor:
 
     def settle(self, x: np.ndarray, error: float) -> None:
         """Take over an x, and an estimate of its error, that were made otherwise."""
-        self.norm_x = float(np.linalg.norm(x))
+        self.norm_x = math.sqrt(x @ x)
         self.error = error
 
     def _take(self, n_rows: int, drops: np.ndarray, x: np.ndarray, probe: np.ndarray) -> None:

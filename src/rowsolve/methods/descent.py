@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rowsolve.kernels.gradient import add_gradients
+from rowsolve.kernels.rows import norm
 from rowsolve.methods.factor import Factor, find_odd_rows
 
 if TYPE_CHECKING:
@@ -57,14 +58,17 @@ class Descent:
     def precondition(self, factor: Factor) -> None:
         """Go on from here with `factor`."""
         self.factor = factor
-        factor.project(self.at[1:])
-        self.start()
+        if factor.deficient:
+            factor.project(self.at[1:])
+            self.start()
+        else:
+            self._set_out()
 
     def start(self) -> None:
         """Compute the gradient at x anew (one pass) and go downhill from there."""
-        if np.linalg.norm(self.at[1]) < _SPENT:
+        if norm(self.at[1]) < _SPENT:
             probe = self._rng.standard_normal(self.x.size)
-            self.at[1] = probe / np.linalg.norm(probe)
+            self.at[1] = probe / norm(probe)
             if self.factor is not None:
                 self.factor.project(self.at[1:])
         self.slope, squares = self._gradients(1.0, self.at)
@@ -92,7 +96,7 @@ class Descent:
         self._look()
         self.direction = self._downhill.copy()
         most = self.factor.spread if self.factor is not None else math.sqrt(self._unit * self.amplification)
-        self.drift = 8.0 * _EPS * float(np.linalg.norm(most * self.slope[0])) * most
+        self.drift = 8.0 * _EPS * norm(most * self.slope[0]) * most
 
     def _look(self) -> None:
         """Precondition the gradients, and estimate the error by them."""
@@ -102,9 +106,9 @@ class Descent:
         else:
             self._downhill = self._unit * self.slope
         self._worth = float(self.slope[0] @ self._downhill[0])
-        norm, probe_norm = np.linalg.norm(self._downhill, axis=1)
-        self.amplification = float(np.linalg.norm(self.at[1]) / probe_norm) if probe_norm > 0.0 else 0.0
-        self.error = float(norm) * self.amplification
+        probe_norm = norm(self._downhill[1])
+        self.amplification = norm(self.at[1]) / probe_norm if probe_norm > 0.0 else 0.0
+        self.error = norm(self._downhill[0]) * self.amplification
 
     def _gradients(self, weight: float, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Make one pass: ``A'(weight * b - A v)`` less ``damp**2 v``, and the sums of squares inside."""
@@ -131,7 +135,7 @@ class Descent:
 
         That of A x spreads to x by ``A**+``, that of the sums in ``A'r`` by ``(A'A)**-1``; each is random.
         """
-        norm_x = float(np.linalg.norm(self.x))
+        norm_x = norm(self.x)
         if self.factor is None:
             return _EPS * math.sqrt(self.x.size) * norm_x
         of_sums = math.sqrt(self.residual_sq / self.x.size) * self.factor.spread

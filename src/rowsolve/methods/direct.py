@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from rowsolve._solution import Status
+from rowsolve.kernels.rows import norm
 from rowsolve.methods.base import Step, StepMethod
 from rowsolve.methods.descent import Descent
 from rowsolve.methods.factor import factor_of, gather
@@ -72,8 +73,8 @@ def _square(system: System, x0: np.ndarray, tolerance: Tolerance, rng: np.random
     x = x0.copy()
     for _ in range(_POLISHING):
         change = solve(b[:p] - product(square, x))
-        norm_x, left = float(np.linalg.norm(x)), float(np.linalg.norm(change))
-        allowed = tolerance.at(norm_x, float(np.linalg.norm(x0)))
+        norm_x, left = norm(x), norm(change)
+        allowed = tolerance.at(norm_x, norm(x0))
         if left <= 0.01 * allowed:
             break
         x += change
@@ -81,7 +82,7 @@ def _square(system: System, x0: np.ndarray, tolerance: Tolerance, rng: np.random
     spread_to_spare = np.sum(solve(spare.T, transposed=0) ** 2, axis=0)
     off = b[p:] - product(spare, x)
     noise = math.sqrt(float(np.mean(off**2 / (1.0 + spread_to_spare))))
-    spread = float(np.linalg.norm(solve(rng.standard_normal((p, _VECTORS))))) / math.sqrt(_VECTORS)
+    spread = norm(solve(rng.standard_normal((p, _VECTORS))).ravel(order="K")) / math.sqrt(_VECTORS)
     error = max(noise * spread, left, tolerance.eps * norm_x)
     if error <= allowed:
         system.rank = p
@@ -110,9 +111,9 @@ def _overdetermined(system: System, x0: np.ndarray, tolerance: Tolerance, rng: n
         descent.step()
         descent.start()  # the sample is in memory: a fresh gradient costs little and forgets no digits
     x, spare = descent.x, sample.n_rows - factor.rank
-    floor = max(descent.rounding(), tolerance.eps * float(np.linalg.norm(x)))
+    floor = max(descent.rounding(), tolerance.eps * norm(x))
     noise = math.sqrt(descent.residual_sq / spare) if spare > 0 else 0.0
     error = max(noise * factor.spread, descent.error, floor)
-    if error <= tolerance.at(float(np.linalg.norm(x)), float(np.linalg.norm(x0))):
+    if error <= tolerance.at(norm(x), norm(x0)):
         return Step(x, error)
     return Step(x, error, Status.PRECISION if error < 10.0 * floor else Status.INCONSISTENT)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from rowsolve._solution import Status
-from rowsolve.kernels.rows import CSRRows
+from rowsolve.kernels.rows import CSRRows, norm
 from rowsolve.methods.base import Step, StepMethod, one_of
 from rowsolve.methods.descent import Descent
 from rowsolve.methods.factor import factor_of
@@ -62,9 +62,9 @@ class Refined(StepMethod):
 
     def _steps(self, system, x0, tolerance, rng):
         descent = Descent(system, x0, rng)
-        norm_x0, errors, tries, error_at_start = float(np.linalg.norm(x0)), [descent.error], 0, math.inf
+        norm_x0, errors, tries, error_at_start = norm(x0), [descent.error], 0, math.inf
         while True:
-            norm_x = float(np.linalg.norm(descent.x))
+            norm_x = norm(descent.x)
             floor = max(descent.rounding(), tolerance.eps * norm_x)
             allowed = tolerance.at(norm_x, norm_x0)
             enough = max(allowed, floor if len(errors) > 1 else 0.0)  # far from x* the sums in A'r are rounded more

@@ -1,0 +1,129 @@
+"""Least squares to any accuracy, and what the factor behind it promises."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import gaussian, relative_error
+from scipy import sparse
+
+import rowsolve
+from rowsolve import Status
+from rowsolve._system import System
+from rowsolve.methods.factor import factor_of
+from rowsolve.sources import open_rows
+
+KINDS = ["auto", "none", "sample", "all"]
+
+
+def with_spectrum(n, values, seed=0, noise=0.0):
+    """Return A with these singular values (up to a constant), b with noise, and the least-squares solution."""
+    rng = np.random.default_rng(seed)
+    p = len(values)
+    U, V = np.linalg.qr(rng.standard_normal((n, p)))[0], np.linalg.qr(rng.standard_normal((p, p)))[0]
+    A = U * values @ V.T
+    b = A @ rng.standard_normal(p)
+    b += noise * np.std(b) * rng.standard_normal(n)
+    return A, b, np.linalg.lstsq(A, b)[0]
+
+
+@pytest.mark.parametrize("store", [np.asarray, np.asfortranarray, sparse.csr_array], ids=["c", "fortran", "csr"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_preconditioner__leads_to_the_least_squares_solution(kind, store):
+    A, b, reference = with_spectrum(400, np.geomspace(1, 0.05, 12), noise=0.1)
+    solution = rowsolve.solve(store(A), b, rowsolve.Refined(kind), rtol=1e-9, rng=0)
+    error = relative_error(solution.x, reference)
+    assert solution.status is Status.CONVERGED
+    assert error <= 2e-9
+    assert error / 4 <= solution.error_estimate or error < 1e-12
+    assert "This is the least-squares solution" in solution.message
+    assert solution.rank == (None if kind == "none" else 12)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("condition", [1e2, 1e4, 1e6, 1e8])
+@pytest.mark.parametrize("seed", range(3))
+def test_refined__agrees_with_lapack_as_far_as_the_condition_allows(condition, seed):
+    A, b, reference = with_spectrum(1500, np.geomspace(1, 1 / condition, 40), seed, noise=1e-3 / condition)
+    solution = rowsolve.solve(A, b, "refined", rng=seed)
+    error = relative_error(solution.x, reference)
+    assert solution.status is Status.CONVERGED
+    assert error <= 2e-6
+    assert error / 5 <= solution.error_estimate
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_refined__says_when_the_condition_allows_no_more(seed):
+    A, b, _ = with_spectrum(300, np.geomspace(1, 1e-12, 15), seed)
+    solution = rowsolve.solve(A, b, "refined", rtol=1e-9, rng=seed)
+    assert solution.status is Status.PRECISION
+    assert "less exact than the tolerance asked" in solution.message
+
+
+@pytest.mark.parametrize("store", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+@pytest.mark.parametrize("method", ["auto", "refined", "direct"])
+def test_rank_deficient__gives_the_least_norm_solution_and_the_rank(store, noise, method):
+    A, b, _ = with_spectrum(200, np.r_[np.linspace(2, 1, 9), np.zeros(4)], noise=noise)
+    reference = np.linalg.lstsq(A, b, rcond=1e-10)[0]
+    solution = rowsolve.solve(store(A), b, method, rng=0)
+    assert solution.rank == 9
+    if noise and method == "direct":
+        assert solution.status is Status.INCONSISTENT
+        return
+    assert solution.status is Status.CONVERGED
+    assert relative_error(solution.x, reference) < 2e-6
+
+
+@pytest.mark.parametrize("store", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("damp", [1e-3, 1.0, 30.0])
+def test_damp__is_that_of_the_augmented_system(store, kind, damp):
+    A, b, _ = with_spectrum(150, np.r_[np.geomspace(5, 0.1, 8), 0.0], noise=0.2)
+    augmented = np.vstack([A, damp * np.eye(9)]), np.r_[b, np.zeros(9)]
+    solution = rowsolve.solve(store(A), b, rowsolve.Refined(kind), damp=damp, rtol=1e-8, rng=0)
+    assert solution.status is Status.CONVERGED
+    assert relative_error(solution.x, np.linalg.lstsq(*augmented)[0]) < 2e-8
+
+
+def test_damp__is_taken_by_auto_and_refused_by_methods_that_cannot():
+    A, b, _ = gaussian(100, 5)
+    assert rowsolve.solve(A, b, damp=1.0, rng=0).method == "refined"
+    with pytest.raises(ValueError, match="'randomized' cannot find: use 'refined' or 'auto'"):
+        rowsolve.solve(A, b, "randomized", damp=1.0)
+    for bad in (-1.0, np.nan, np.inf):
+        with pytest.raises(ValueError, match="`damp` must be a finite number of at least 0"):
+            rowsolve.solve(A, b, damp=bad)
+
+
+@pytest.mark.parametrize("store", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+def test_factor__is_that_of_all_rows_as_the_sample_stands_for_them(store):
+    A, _, _ = gaussian(60, 7)
+    system = System(open_rows(store(A)), np.zeros(60))
+    order = np.arange(0, 60, 2)
+    factor = factor_of(system, order)
+    vectors = np.random.default_rng(1).standard_normal((4, 7))
+    expected = np.linalg.solve(2 * A[order].T @ A[order], vectors.T).T
+    factor.solve(vectors)
+    np.testing.assert_allclose(vectors, expected, rtol=1e-9, atol=1e-12)
+    values = np.linalg.svd(A[order], compute_uv=False)
+    assert factor.condition == pytest.approx(values[0] / values[-1], rel=0.2)
+    assert factor.rank == 7
+    assert system.rows_read == 30
+    assert 0.4 < factor.spread / np.linalg.norm(1 / (np.sqrt(2) * values)) < 2.5
+
+
+@pytest.mark.parametrize("scale", [np.ones(8), np.geomspace(1e-12, 1e12, 8)], ids=["even", "uneven"])
+@pytest.mark.parametrize("rough", [False, True])
+def test_factor__does_not_mind_the_units_of_the_columns(scale, rough):
+    A, _, x_true = gaussian(100, 8)
+    solution = rowsolve.solve(A * scale, A @ x_true, rowsolve.Refined("sample" if rough else "all"), rng=0)
+    np.testing.assert_allclose(solution.x * scale, x_true, rtol=1e-5, atol=1e-5)
+
+
+def test_odd_rows__are_found_wherever_they_come_in():
+    A, b, _ = gaussian(500, 10)
+    A[400, 3] = np.inf
+    for kind in KINDS:
+        with pytest.raises(ValueError, match="row 400 has inf in column 3"), np.errstate(all="ignore"):
+            rowsolve.solve(A, b, rowsolve.Refined(kind), rng=0)

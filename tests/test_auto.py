@@ -1,0 +1,102 @@
+"""What auto decides, and that it says so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import gaussian, relative_error
+from scipy import sparse
+
+import rowsolve
+from rowsolve import Status
+
+pytestmark = pytest.mark.compiled  # sizes at which the decisions differ
+
+
+def stages(solution):
+    """Return the methods in the order they ran."""
+    names = solution.history.method
+    return [name for name, before in zip(names, [None, *names], strict=False) if name != before]
+
+
+def ill_conditioned(n, p, condition, seed=0, noise=0.0):
+    rng = np.random.default_rng(seed)
+    V = np.linalg.qr(rng.standard_normal((p, p)))[0]
+    A = rng.standard_normal((n, p)) * np.geomspace(1, 1 / condition, p) @ V
+    x = rng.standard_normal(p)
+    b = A @ x
+    b += noise * np.std(b) * rng.standard_normal(n)
+    return A, b, x
+
+
+def test_well_conditioned_rows__are_taken_at_random():
+    A, b, x_true = gaussian(12_000, 600)
+    solution = rowsolve.solve(A, b, rng=0)
+    assert stages(solution) == ["randomized"]
+    assert relative_error(solution.x, x_true) < 2e-6
+    assert solution.passes < 3
+
+
+def test_ill_conditioned_rows__are_solved_from_a_sample():
+    A, b, x_true = ill_conditioned(12_000, 600, 1e3)
+    solution = rowsolve.solve(A, b, rng=0)
+    assert stages(solution) == ["randomized", "direct"]
+    assert solution.status is Status.CONVERGED
+    assert relative_error(solution.x, x_true) < 1e-6
+    assert "The error of 'randomized' fell slowly, so A is ill-conditioned: a sample" in solution.message
+    assert solution.passes < 2
+
+
+@pytest.mark.parametrize(("condition", "last"), [(1.0, ["randomized", "refined"]), (1e3, ["direct", "refined"])])
+@pytest.mark.parametrize("noise", [1e-3, 0.1])
+def test_noise__leads_to_the_least_squares_solution(condition, last, noise):
+    A, b, _ = ill_conditioned(12_000, 600, condition, noise=noise)
+    solution = rowsolve.solve(A, b, rng=0)
+    assert stages(solution)[-2:] == last
+    assert solution.status is Status.CONVERGED
+    error = relative_error(solution.x, np.linalg.lstsq(A, b)[0])
+    assert error < 2e-6
+    assert error / 3 < solution.error_estimate < 10 * error or error < 1e-10
+    assert "the least-squares solution was found with 'refined'" in solution.message
+
+
+@pytest.mark.parametrize("n", [40, 200, 3000])
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_small_systems__are_factored(n, noise):
+    A, b, _ = gaussian(n, 30, noise=noise)
+    solution = rowsolve.solve(A, b, rng=0)
+    assert solution.status is Status.CONVERGED
+    assert solution.method == ("refined" if noise else "direct")
+    assert relative_error(solution.x, np.linalg.lstsq(A, b)[0]) < 1e-6
+
+
+def test_short_sparse_rows__are_read_in_order():
+    A = sparse.random_array((60_000, 3_000), density=0.001, rng=np.random.default_rng(0), format="csr")
+    A += sparse.csr_array((np.ones(60_000), (np.arange(60_000), np.arange(60_000) % 3_000)), shape=A.shape)
+    x_true = np.random.default_rng(1).standard_normal(3_000)
+    solution = rowsolve.solve(A, A @ x_true, rng=0)
+    assert stages(solution) == ["refined"]
+    assert relative_error(solution.x, x_true) < 2e-6
+    assert "The rows are short" in solution.message
+
+
+def test_limits__hold_for_all_stages_together():
+    A, b, _ = ill_conditioned(12_000, 600, 1e3, noise=0.1)
+    solution = rowsolve.solve(A, b, max_passes=3, rng=0)
+    assert solution.status is Status.MAX_PASSES
+    assert solution.passes < 5
+
+
+def test_zero_right_side__gives_zero_at_once():
+    A, _, _ = gaussian(5000, 700)
+    solution = rowsolve.solve(A, np.zeros(5000), rng=0)
+    assert solution.status is Status.CONVERGED
+    assert not solution.x.any()
+
+
+def test_rows_that_contradict_exactly__give_the_least_squares_solution():
+    A, b, _ = gaussian(500, 8)
+    doubled, both = np.vstack([A, A]), np.r_[b, b + 1.0]
+    solution = rowsolve.solve(doubled, both, rng=0)
+    assert solution.status is Status.CONVERGED
+    assert relative_error(solution.x, np.linalg.lstsq(doubled, both)[0]) < 1e-8
