@@ -23,6 +23,19 @@ def sweep(A, b, order, iterates):
     return drops
 
 
+def guarded_sweep(A, b, order, iterates, level, floor, slack_sq, up, down):
+    """Sweep, but skip a row whose squared distance is above `slack_sq` times the level. Returns drops and level."""
+    drops = np.zeros(len(iterates))
+    for i in order:
+        if A[i].any():
+            distance_sq = (b[i] - A[i] @ iterates[0]) ** 2 / (A[i] @ A[i])
+            near = distance_sq <= slack_sq * level
+            level = max(floor, level * (up if distance_sq > level else down))
+            if near:
+                project(A, b, i, iterates, drops)
+    return drops, level
+
+
 def project_blocks(A, b, order, sizes, iterates):
     drops = np.zeros(len(iterates))
     for block in np.split(order, np.cumsum(sizes)[:-1]):

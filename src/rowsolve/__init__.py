@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Extended,
         Method,
         Paving,
+        Quantile,
         Randomized,
         Refined,
     )
@@ -48,6 +49,7 @@ _HOMES = {
         "Extended",
         "Method",
         "Paving",
+        "Quantile",
         "Randomized",
         "Refined",
     ),
@@ -67,6 +69,7 @@ __all__ = [
     "History",
     "Method",
     "Paving",
+    "Quantile",
     "Randomized",
     "Refined",
     "Residual",

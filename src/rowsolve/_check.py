@@ -9,20 +9,27 @@ import numpy as np
 
 from rowsolve._solution import Residual
 from rowsolve._system import System
-from rowsolve.kernels.rows import add_gradient, distances
+from rowsolve.kernels.rows import distances, inspect_rows
 
-__all__ = ["Finding", "distances_of", "full_check", "rows_off", "rows_that_reach", "sampled_check"]
+__all__ = ["Finding", "distances_of", "far_from_usual", "full_check", "rows_off", "rows_that_reach", "sampled_check"]
 
 _ORTHOGONAL = 1e-11  # cosine between a row and a vector of the null space, as rounding leaves it
+_STANDS_OUT = 10.0  # times the median; of normal distances one in 1e11
 ROWS_TO_CHECK = 256  # when all agree, at most 3 / 256 of all rows are off, with 95% confidence
 
 
 @dataclass(frozen=True)
 class Finding:
-    """The residual, and the rows from whose hyperplanes x is further away than it may be."""
+    """The residual, and the rows from whose hyperplanes x is further away than it may be.
+
+    `largest_share` is the share of rows that are off among those that touch a column and that x does not need: it takes
+    about as many rows as a row has entries to choose x, and only the others can confirm it. The largest over all
+    columns; from a full check only.
+    """
 
     residual: Residual
     off: np.ndarray
+    largest_share: float = math.nan
 
 
 def distances_of(system: System, order: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -55,28 +62,46 @@ def sampled_check(system: System, x: np.ndarray, limit: float, rng: np.random.Ge
 
 
 def full_check(system: System, x: np.ndarray, limit: float) -> Finding:
-    """Make one pass over A: the residual, ``norm(A.T @ r)``, and every row that is off."""
-    total, off = 0.0, []
-    gradient = np.zeros(system.n_columns)
-    for start, stop in system.pieces():
-        order, out = np.arange(start, stop), np.empty(stop - start)
-        total += distances(system.rows, system.b, order, x, out, 1.0 / system.norm_b, system.odd)
-        add_gradient(system.rows, system.b, order, x, gradient)
-        off.append(order[~(out <= limit)])
-    relative = _relative(total, system, slice(None))
-    residual = Residual(relative, system.n_rows, 0, full=True, gradient=_norm(gradient))
-    return Finding(residual, np.concatenate(off))
+    """Make one pass over A, on all threads: the residual, ``norm(A.T @ r)``, and every row that is off."""
+    off, p, unit = np.zeros(system.n_rows, dtype=bool), system.n_columns, 1.0 / system.norm_b
+    parts: dict[int, tuple[float, np.ndarray, np.ndarray]] = {}
+
+    def look(start: int, stop: int, odd: np.ndarray) -> None:
+        gradient, touched, rows_off = np.zeros(p), np.zeros((2, 2, p)), off[start:stop]
+        total = inspect_rows(system.rows, system.b, start, x, limit, unit, rows_off, gradient, touched, odd)
+        parts[start] = total, gradient, touched
+
+    system.pass_over(look)
+    totals, gradients, touched = zip(*(parts[start] for start in sorted(parts)), strict=True)
+    relative, gradient = _relative(sum(totals), system, slice(None)), _norm(np.sum(gradients, axis=0))
+    residual = Residual(relative, system.n_rows, 0, full=True, gradient=gradient)
+    return Finding(residual, np.flatnonzero(off), _largest_share(np.sum(touched, axis=0)))
 
 
-def rows_that_reach(system: System, z: np.ndarray) -> np.ndarray:
-    """Make one pass over A; return the rows that are not orthogonal to `z`."""
-    zero, limit = np.zeros(system.n_rows), _ORTHOGONAL * float(np.linalg.norm(z))
+def _largest_share(touched: np.ndarray) -> float:
+    (agreeing, entries), (off, _) = touched[:, :, touched[1, 0] > 0]
+    spare = np.maximum(agreeing - entries / np.maximum(agreeing, 1), 0.0)
+    return float(np.max(off / (spare + off), initial=0.0))
+
+
+def rows_that_reach(system: System, z: np.ndarray, limit: float = 0.0) -> np.ndarray:
+    """Make one pass over A; return the rows i with ``abs(<a_i, z>) / norm(a_i)`` above `limit` and above rounding."""
+    zero, limit = np.zeros(system.n_rows), max(limit, _ORTHOGONAL * float(np.linalg.norm(z)))
     found = []
     for start, stop in system.pieces():
         order, out = np.arange(start, stop), np.empty(stop - start)
         distances(system.rows, zero, order, z, out, 1.0, system.odd)
         found.append(order[~(out <= limit)])
     return np.concatenate(found)
+
+
+def far_from_usual(system: System, z: np.ndarray, rng: np.random.Generator) -> float:
+    """Return a distance from `z` that stands out: 10 times the median of some rows."""
+    order, _ = system.sample(ROWS_TO_CHECK, rng)
+    out = np.empty(order.size)
+    distances(system.rows, np.zeros(system.n_rows), order, z, out, 1.0, system.odd)
+    system.rows_read += order.size
+    return _STANDS_OUT * float(np.median(out))
 
 
 def _relative(residual_sq: float, system: System, rows: np.ndarray | slice) -> float:

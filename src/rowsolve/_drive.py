@@ -9,7 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from rowsolve._check import ROWS_TO_CHECK, Finding, full_check, rows_off, rows_that_reach, sampled_check
+from rowsolve._check import (
+    ROWS_TO_CHECK,
+    Finding,
+    far_from_usual,
+    full_check,
+    rows_off,
+    rows_that_reach,
+    sampled_check,
+)  # fmt: skip
 from rowsolve._monitor import Monitor, Tolerance
 from rowsolve._solution import Event, History, Status
 from rowsolve._system import WORK_OF_A_BURST, OutOfTime, System
@@ -23,6 +31,7 @@ _SMALLEST_X = 1e-152  # its square must not be lost
 _NO_ROWS = np.empty(0, np.int64)
 _WORK_OF_A_LOOK = 10_000  # numbers: reading so many takes as long as judging a burst
 _STEADY = 64  # columns from which on the error decays steadily
+_NEAR = 10.0  # times how far x may be from a row: no more can be asked where rounding ends the run
 _FAR = 4  # times the usual rows of a burst
 _GROWTH = 1 / 128  # of the run so far: a long run of small bursts would be all overhead
 _FEWEST_AVERAGED, _MOST_AVERAGED = 8, 64  # bursts whose iterates are averaged when the equations contradict each other
@@ -131,7 +140,8 @@ class Run:
 
         Fresh rows that disagree with an x that looked good are news, or contradictions. They are used in every
         burst from then on: if they are news, x converges with them; if not, the monitor finds the
-        contradiction, and x is found without them.
+        contradiction, and x is found without them. A method that stands some wrong rows has found x without them
+        already.
         """
         while True:
             if self.clock.left <= 0.0:
@@ -141,14 +151,21 @@ class Run:
             status = self._burst(plan) or self.give_up(self.monitor)
             if status in (Status.CONVERGED, Status.PRECISION):
                 if self.off.size:
-                    return Status.INCONSISTENT
+                    return self._contradicted(unsure=self._rows_never_heard().size > 0)
                 disagreeing = self._rows_that_disagree()
+                if self.off.size:
+                    return status if self._stands_rows_off() else self._contradicted(unsure=True)
                 if not disagreeing.size:
                     return status
                 if np.isin(disagreeing, self.suspects).all():
+                    if self.method.share_it_stands:  # no others have a say there, and these are not of one mind
+                        self.off = self.suspects
+                        return self._contradicted(unsure=True)
                     return Status.PRECISION  # they were all used just now: only rounding can keep x from them
                 self.suspects = np.union1d(self.suspects, disagreeing)
                 self._start_monitor()
+            elif status is Status.INCONSISTENT and self.method.share_it_stands and self.monitor.falls:
+                self._start_monitor()  # wrong rows held x up at first, and the probe ran ahead
             elif status is Status.INCONSISTENT and self.suspects.size:
                 self.off, self.suspects = self.suspects, _NO_ROWS
                 self._start_monitor()
@@ -227,19 +244,50 @@ class Run:
     def _rows_that_disagree(self) -> np.ndarray:
         """Check fresh rows, then all if asked to; return some of those from which x is too far away.
 
-        Where the probe came to rest short of zero, A seems to be rank-deficient; but that is a statement about
-        all rows, so all are asked whether they reach what is left of the probe.
+        Where x converged but the probe did not, there may be rows that were not heard; they are news. If there are
+        none, the rows that contradict x are put into `off` if the method stands that some are wrong.
         """
         self.finding = sampled_check(self.system, self.x, self.limit, self.rng)
         if self.method.least_squares:
             return _NO_ROWS  # no row needs to be satisfied
-        rows = self.finding.off
-        if not rows.size and self.monitor.spent and self.iterates[1].any():
-            rows = rows_that_reach(self.system, self.iterates[1])
-        if not rows.size and self.check == "full":
+        rows, robust = self.finding.off, self.method.share_it_stands > 0.0
+        news = self._rows_never_heard() if robust or not rows.size else _NO_ROWS
+        if news.size:
+            rows = news
+        elif (robust and rows.size) or (not rows.size and self.check == "full"):
             self.finding = full_check(self.system, self.x, self.limit)
             rows = self.finding.off
+            if robust:
+                self.off, rows = rows, _NO_ROWS
         return self.rng.permutation(rows)[: max(self.system.n_columns, ROWS_TO_CHECK)]
+
+    def _rows_never_heard(self) -> np.ndarray:
+        """Return the rows that reach what is left of the probe while those used do not.
+
+        Where it came to rest short of zero, A seems to be rank-deficient; but that is a statement about all
+        rows, so all are asked. A method that leaves rows out may have left out all that have a say in some
+        direction: these then stand out, and x contradicts them.
+        """
+        z, robust = self.iterates[1], self.method.share_it_stands > 0.0
+        if self.monitor.spent and z.any():
+            rows = rows_that_reach(self.system, z)
+        elif robust and not self.monitor.probe_vanished:
+            rows = rows_that_reach(self.system, z, far_from_usual(self.system, z, self.rng))
+        else:
+            return _NO_ROWS
+        return rows_off(self.system, rows, self.x, self.limit)[0] if robust else rows
+
+    def _stands_rows_off(self) -> bool:
+        """Tell whether x can do without the rows in `off`: few everywhere, and the others suffice."""
+        assert self.finding is not None
+        share = max(self.off.size / self.system.n_rows, self.finding.largest_share)
+        return share < self.method.share_it_stands and self.monitor.error <= _NEAR * self.limit
+
+    def _contradicted(self, *, unsure: bool) -> Status:
+        """Take the estimate back if x is `unsure`: rows that were left out may be right."""
+        if unsure:
+            self.monitor.settle(self.x, math.nan)
+        return Status.INCONSISTENT
 
     @property
     def limit(self) -> float:

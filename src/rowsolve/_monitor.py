@@ -37,6 +37,7 @@ _CONTRADICTION = 1e5
 _UNLUCKY = 1e3
 _SUSPICION = 1e3  # excess that would be odd if the equations agreed, but proves nothing
 _ROUNDING = 8.0  # a row is satisfied if x is within this many units of rounding of its hyperplane
+_BEHIND = 10.0  # how much further x may have come than z
 _STILLNESS = 8  # times p rows without a move of z, before what is left of it counts as out of reach of all rows
 _SLOW = 0.25  # of the pace of well-conditioned rows, which is a factor e for p rows
 _WINDOW_RATIO = 0.5  # an extrapolation is trusted if one window falls at least this far below the other
@@ -209,6 +210,19 @@ class Monitor:
         """The rows still needed if the pace is as fast as its spread allows; it only ever slows down."""
         rate, spread = self._rate()
         return self._rows_to_go(max(rate, 0.0) + spread)
+
+    @property
+    def falls(self) -> bool:
+        """Whether a row moves x less than it did some time ago: by half of the square."""
+        width = len(self.rows) // 4
+        then, now = slice(-3 * width, -2 * width), slice(-width, None)
+        pace_then = sum(self.drops[then]) / max(1, sum(self.rows[then]))
+        return width > 0 and sum(self.drops[now]) / sum(self.rows[now]) < 0.5 * pace_then
+
+    @property
+    def probe_vanished(self) -> bool:
+        """Whether z has shrunk about as far as x must, as it does where both see the same rows."""
+        return math.sqrt(self.probe_sq / self.probe_start_sq) * self.norm_x <= _BEHIND * self.allowed
 
     def _is_slow(self) -> bool:
         """Tell whether the pace is known, and far below that of well-conditioned rows."""

@@ -147,6 +147,9 @@ class Solution:
     seconds : float
     compile_seconds : float
         Spent before the clock started on compiling the kernels, or on loading them from their cache on disk.
+    rows_off : ndarray of int64
+        The rows that contradict the others, as far as they are known, in order: with ``CONVERGED`` those that
+        `quantile` left out, with ``INCONSISTENT`` those that the message names; else empty.
     history : History
     """
 
@@ -161,6 +164,7 @@ class Solution:
     passes: float
     seconds: float
     compile_seconds: float
+    rows_off: np.ndarray = field(repr=False)
     history: History = field(repr=False)
 
     @property

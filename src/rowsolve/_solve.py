@@ -146,6 +146,7 @@ def _rows_allowed(max_passes: float | None, seconds: float, source: Source) -> f
 def _solution_of(run: Run, status: Status, decisions: list[str]) -> Solution:
     if status is Status.CONVERGED and run.system.contradiction is not None and not run.method.least_squares:
         status = Status.INCONSISTENT
+    rows_off = run.off if status in (Status.CONVERGED, Status.PRECISION, Status.INCONSISTENT) else run.off[:0]
     return Solution(
         x=run.x.copy(),
         status=status,
@@ -158,5 +159,6 @@ def _solution_of(run: Run, status: Status, decisions: list[str]) -> Solution:
         passes=run.system.rows_read / run.system.n_rows,
         seconds=run.clock.elapsed,
         compile_seconds=run.clock.paused,
+        rows_off=np.sort(rows_off),
         history=run.history,
     )

@@ -47,15 +47,21 @@ def _main(run: Run, status: Status) -> str:
 
 
 def _inconsistent(run: Run) -> str:
+    error = run.monitor.relative_error
     if run.off.size:
-        rows = ", ".join(str(i) for i in np.sort(run.off)[:5]) + (", …" if run.off.size > 5 else "")
         full = run.finding is not None and run.finding.residual.full
         return (
             f"The equations contradict each other: x satisfies {'all' if full else 'the'} others that were "
-            f"{'checked' if full else 'used'} to the tolerance, but is off at {run.off.size:,} row(s): {rows}."
+            f"{'checked' if full else 'used'} to the tolerance, but is off at {_rows_off(run)}."
+            + (" These are too many to tell which are right: the error is not known." if math.isnan(error) else "")
         )
     words = Status.INCONSISTENT.value
-    if not run.monitor.relative_error < 0.5:
+    if run.method.share_it_stands:
+        words = (
+            "The equations contradict each other, and not only a few of them; x is within the noise of the "
+            "least-squares solution of those that were used."
+        )
+    if not error < 0.5:
         words = "The equations contradict each other, so no x satisfies them all; this x means little."
     if isinstance(run.method, StepMethod):
         return (
@@ -71,6 +77,12 @@ def _inconsistent(run: Run) -> str:
     )
 
 
+def _rows_off(run: Run) -> str:
+    """Return how many rows are off, and the first of them."""
+    rows = ", ".join(str(i) for i in np.sort(run.off)[:5]) + (", …" if run.off.size > 5 else "")
+    return f"{run.off.size:,} row(s): {rows}"
+
+
 def _zero_row(run: Run) -> str:
     i = run.system.contradiction
     if i is None or run.method.least_squares:
@@ -82,6 +94,11 @@ def _zero_row(run: Run) -> str:
 
 
 def _checked(run: Run, status: Status) -> str:
+    if run.off.size and status in (Status.CONVERGED, Status.PRECISION):
+        return (
+            f"x contradicts {_rows_off(run)} ({run.off.size / run.system.n_rows:.2%} of all; solution.rows_off lists "
+            "them), which were left out; all other rows were checked and agree."
+        )
     if status is not Status.CONVERGED or run.finding is None:
         return ""
     residual = run.finding.residual

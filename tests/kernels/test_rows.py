@@ -10,8 +10,8 @@ from rowsolve.kernels.rows import (
     ZERO,
     ZERO_AGAINST_B,
     add_and_measure_row,
-    add_gradient,
     distances,
+    inspect_rows,
     norms_of,
     room_for_vectors,
     row_products,
@@ -49,11 +49,23 @@ def test_distances__match_numpy_and_return_the_squared_residual(store):
     assert total == pytest.approx(0.25 * (gaps[order] ** 2).sum(), rel=2e-6)
 
 
-def test_gradient__matches_numpy(store):
+def test_inspection__matches_numpy(store):
     A, b, x = some_rows()
-    gradient = np.zeros(7)
-    add_gradient(open_rows(store(A)).rows, b, np.arange(12), x, gradient)
-    np.testing.assert_allclose(gradient, A.T @ (b - A @ x), rtol=1e-5, atol=1e-6)
+    off, gradient, odd = np.zeros(9, bool), np.ones(7), np.full(3, -1)
+    touched = np.zeros((2, 2, 7))
+    total = inspect_rows(open_rows(store(A)).rows, b, 2, x, 0.6, 0.5, off, gradient, touched, odd)
+    A, b = A[2:11], b[2:11]  # one of them is a zero row
+    gaps, norms = b - A @ x, np.linalg.norm(A, axis=1)
+    there = A != 0
+    entries = there * there.sum(axis=1)[:, None]
+    expected = (norms > 0) & (np.abs(gaps) > 0.6 * norms)
+    assert off.tolist() == expected.tolist()
+    assert 0 < off.sum() < 8
+    assert total == pytest.approx(0.25 * (gaps**2).sum(), rel=2e-6)
+    np.testing.assert_allclose(gradient, 1 + A.T @ gaps, rtol=1e-5, atol=1e-6)
+    for k, group in enumerate((~off, off)):
+        np.testing.assert_array_equal(touched[k], [there[group].sum(axis=0), entries[group].sum(axis=0)])
+    assert odd.tolist() == [-1, 3, -1]
 
 
 @kernel

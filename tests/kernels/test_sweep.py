@@ -5,7 +5,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowsolve.kernels.sweep import sweep
+from rowsolve.kernels.sweep import Gate, guarded_sweep, lets_through, sweep
 from rowsolve.sources import open_rows
 
 
@@ -73,3 +73,33 @@ def test_sweep__scaling_an_equation_changes_nothing(seed, exponent):
     sweep(open_rows(scaled).rows, scaled_b, order, other, other_drops, np.full(3, -1))
     np.testing.assert_array_equal(iterates, other)  # a power of two: to the last bit
     np.testing.assert_array_equal(drops, other_drops)
+
+
+def test_guarded_sweep__matches_naive(store):
+    A, b, iterates, order = system(1)
+    A[4], b[4] = 0.0, 0.0
+    kept = store(A)
+    exact = kept.astype(np.float64) if isinstance(kept, np.ndarray) else A
+    expected, drops, gate = iterates.copy(), np.empty(2), Gate(np.array([0.3, 0.01]), 2.0, 1.2, 0.8)
+    expected_drops, level = naive.guarded_sweep(exact, b, order, expected, 0.3, 0.01, 2.0, 1.2, 0.8)
+    everything = naive.sweep(exact, b, order, iterates.copy())
+    guarded_sweep(open_rows(kept).rows, b, order, iterates, drops, np.full(3, -1), gate)
+    np.testing.assert_allclose(iterates, expected, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(drops, expected_drops, rtol=1e-10)
+    np.testing.assert_allclose(gate.level, [level, 0.01], rtol=1e-10)
+    assert not np.allclose(drops, everything, rtol=0.1)  # some rows were left out
+
+
+def test_gate__settles_at_the_quantile_of_what_it_sees():
+    for quantile in (0.5, 0.8):
+        gate = Gate(np.array([50.0, 0.0]), 1.0, np.exp(0.02 * quantile), np.exp(-0.02 * (1 - quantile)))
+        through = [lets_through(gate, distance) for distance in np.random.default_rng(0).exponential(1.0, 6000)]
+        np.testing.assert_allclose(np.mean(through[2000:]), quantile, atol=0.02)
+        np.testing.assert_allclose(gate.level[0], -np.log(1 - quantile), rtol=0.3)
+
+
+def test_gate__does_not_sink_below_its_floor():
+    gate = Gate(np.array([1.0, 1e-9]), 1.0, 1.5, 0.5)
+    for _ in range(99):
+        assert lets_through(gate, 0.0)
+    assert gate.level[0] == 1e-9

@@ -84,6 +84,7 @@ def _as_dict(solution: rowsolve.Solution, output: Path | None) -> dict[str, Any]
         "seconds": solution.seconds,
         "compile_seconds": solution.compile_seconds,
         "n_columns": solution.x.size,
+        "rows_off": solution.rows_off.tolist(),
         "output": None if output is None else str(output),
     }  # fmt: skip
 

@@ -79,6 +79,23 @@ def _csr_add(rows, i, step, x):
         x[rows.indices[k]] += step * rows.data[k]
 
 
+def _dense_touch(rows, i, counts, entries):
+    length = 0.0
+    for j in range(counts.size):
+        length += 1.0 if rows.values[i, j] != 0.0 else 0.0
+    for j in range(counts.size):
+        touched = 1.0 if rows.values[i, j] != 0.0 else 0.0  # no branch: the loop must stay in vectors
+        counts[j] += touched
+        entries[j] += touched * length
+
+
+def _csr_touch(rows, i, counts, entries):
+    first, last = rows.indptr[i], rows.indptr[i + 1]
+    for k in range(first, last):
+        counts[rows.indices[k]] += 1.0
+        entries[rows.indices[k]] += last - first
+
+
 def _dense_norm_sq(rows, i):
     total = 0.0
     for j in range(rows.values.shape[1]):
@@ -183,6 +200,7 @@ def _csr_products(rows, order, start, stop, vectors, out):
 
 _DOT: dict[type, Any] = {DenseRows: _dense_dot, CSRRows: _csr_dot}
 _ADD: dict[type, Any] = {DenseRows: _dense_add, CSRRows: _csr_add}
+_TOUCH: dict[type, Any] = {DenseRows: _dense_touch, CSRRows: _csr_touch}
 _NORM_SQ: dict[type, Any] = {DenseRows: _dense_norm_sq, CSRRows: _csr_norm_sq}
 _MEASURE: dict[type, Any] = {DenseRows: _dense_measure, CSRRows: _csr_measure}
 _ADD_TO_BOTH: dict[type, Any] = {DenseRows: _dense_add_to_both, CSRRows: _csr_add_to_both}
@@ -200,6 +218,12 @@ def row_dot(rows, i, x):
 def add_row(rows, i, step, x):  # x: INOUT
     """Add ``step * a_i`` to `x`."""
     _ADD[type(rows)](rows, i, step, x)
+
+
+@row_primitive(_TOUCH)
+def touch_columns(rows, i, counts, entries):  # counts, entries: INOUT
+    """Where ``a_i`` has an entry add 1 to `counts`, and the number of its entries to `entries`."""
+    _TOUCH[type(rows)](rows, i, counts, entries)
 
 
 @row_primitive(_NORM_SQ)
@@ -292,7 +316,21 @@ def distances(rows, b, order, x, out, scale, odd):  # out, odd: INOUT
 
 
 @kernel
-def add_gradient(rows, b, order, x, gradient):  # gradient: INOUT
-    """Add ``sum(r_i * a_i)`` over the rows in `order` to `gradient`, where ``r = b - A x``."""
-    for i in order:
-        add_row(rows, i, b[i] - row_dot(rows, i, x), gradient)
+def inspect_rows(rows, b, start, x, limit, scale, off, gradient, touched, odd):  # off, gradient, touched, odd: INOUT
+    """Look at the rows from `start` on, one for each place of `off`, reading each once.
+
+    Fill `off` with whether x is further than `limit` from the hyperplane of a row; add ``r_i * a_i`` to `gradient`,
+    where ``r = b - A x``. Count in ``touched[1]`` the rows that touch a column and are off, in ``touched[0]`` the
+    others, and next to it their entries (see `touch_columns`). Return ``sum((scale * r_i)**2)``.
+    """
+    total = 0.0
+    for t in range(off.size):
+        i = start + t
+        norm_sq, dot, _ = measure_row(rows, i, x, x)
+        gap = b[i] - dot
+        total += (scale * gap) * (scale * gap)
+        add_row(rows, i, gap, gradient)
+        off[t] = is_usable(norm_sq, b, i, odd) and not abs(gap) / np.sqrt(norm_sq) <= limit
+        counts = touched[1 if off[t] else 0]
+        touch_columns(rows, i, counts[0], counts[1])
+    return total

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,14 +13,47 @@ from rowsolve.kernels.rows import CSRRows, DenseRows, add_row_to_both, is_usable
 _AHEAD = 4  # rows between the one that is measured and the one that is asked for from memory
 
 
+class Gate(NamedTuple):
+    """Lets rows near x through, by a running quantile of their distances.
+
+    The level, a squared distance, goes up by a factor when a row lies above it and down when one lies below. Where
+    ``log(up) / -log(down) = q / (1 - q)`` it settles where a share q of the rows lies below (Robbins and Monro 1951).
+    """
+
+    level: np.ndarray  # (2,): the level, and how low it may sink
+    slack_sq: float  # rows are let through up to this many times the level
+    up: float
+    down: float
+
+
 @kernel
-def project_on_one(rows, b, i, iterates, drops, odd):  # iterates, drops, odd: INOUT
+def lets_through(gate, distance_sq):  # gate: INOUT
+    """Tell whether a row at this squared distance is near enough, and note the distance."""
+    level = gate.level[0]
+    factor = gate.up if distance_sq > level else gate.down
+    gate.level[0] = max(level * factor, gate.level[1])
+    return distance_sq <= gate.slack_sq * level
+
+
+@kernel
+def _inverse(norm_sq, gap, b, i, odd, gate):
+    """Return ``1 / norm_sq``; 0 for a row that defines no hyperplane or, if there is a gate, does not get through."""
+    if not is_usable(norm_sq, b, i, odd):
+        return 0.0
+    if gate is not None and not lets_through(gate, gap * (gap / norm_sq)):
+        return 0.0
+    return 1.0 / norm_sq
+
+
+@kernel
+def project_on_one(rows, b, i, iterates, drops, odd, gate):  # iterates, drops, odd, gate: INOUT
     """Project x and the probe onto row ``i``; add to `drops`."""
     x, z = iterates[0], iterates[1]
     norm_sq, dot_x, dot_z = measure_row(rows, i, x, z)
-    if is_usable(norm_sq, b, i, odd):
-        gap = b[i] - dot_x
-        step_x, step_z = gap / norm_sq, -dot_z / norm_sq
+    gap = b[i] - dot_x
+    inverse = _inverse(norm_sq, gap, b, i, odd, gate)
+    if inverse > 0.0:
+        step_x, step_z = gap * inverse, -dot_z * inverse
         add_row_to_both(rows, i, step_x, step_z, x, z)
         drops[0] += gap * step_x
         drops[1] -= dot_z * step_z
@@ -66,17 +99,17 @@ def _measure_rest(values, u, v, x, z, done, products):
     return norm_u, norm_v, cross, ux, vx, uz, vz
 
 
-def _singly(rows, b, order, count, iterates, drops, odd):
+def _singly(rows, b, order, count, iterates, drops, odd, gate):
     for i in order[:count]:
-        project_on_one(rows, b, i, iterates, drops, odd)
+        project_on_one(rows, b, i, iterates, drops, odd, gate)
 
 
-def _in_pairs(rows, b, order, count, iterates, drops, odd):
+def _in_pairs(rows, b, order, count, iterates, drops, odd, gate):
     """Take two rows at a time, in a pipeline: in one loop the last pair moves x and the next is measured by it.
 
     So x and the probe are fetched and stored once for two rows, and the arithmetic is done while rows come from
     memory. After the step along the first row of a pair the gap of the second has changed by the step times their
-    product. A row that defines no hyperplane takes a step of zero.
+    product. A row that is left out takes a step of zero.
     """
     x, z = iterates[0], iterates[1]
     last = order.size - 2
@@ -86,11 +119,11 @@ def _in_pairs(rows, b, order, count, iterates, drops, odd):
         u, v, ahead = order[t], order[t + 1], min(t + _AHEAD, last)
         places = (i, k, u, v, order[ahead], order[ahead + 1])
         norm_u, norm_v, cross, ux, vx, uz, vz = move_and_measure(rows.values, places, x, z, steps)
-        inverse_u = 1.0 / norm_u if is_usable(norm_u, b, u, odd) else 0.0
-        inverse_v = 1.0 / norm_v if is_usable(norm_v, b, v, odd) else 0.0
         gap_u, part_u = b[u] - ux, -uz
+        inverse_u = _inverse(norm_u, gap_u, b, u, odd, gate)
         step_u, turn_u = gap_u * inverse_u, part_u * inverse_u
         gap_v, part_v = b[v] - vx - step_u * cross, -vz - turn_u * cross
+        inverse_v = _inverse(norm_v, gap_v, b, v, odd, gate)
         step_v, turn_v = gap_v * inverse_v, part_v * inverse_v
         drops[0] += gap_u * step_u + gap_v * step_v
         drops[1] += part_u * turn_u + part_v * turn_v
@@ -98,15 +131,15 @@ def _in_pairs(rows, b, order, count, iterates, drops, odd):
     add_row_to_both(rows, i, steps[0], steps[2], x, z)
     add_row_to_both(rows, k, steps[1], steps[3], x, z)
     if count % 2:
-        project_on_one(rows, b, order[count - 1], iterates, drops, odd)
+        project_on_one(rows, b, order[count - 1], iterates, drops, odd, gate)
 
 
 _SWEEP: dict[type, Any] = {DenseRows: _in_pairs, CSRRows: _singly}
 
 
 @row_primitive(_SWEEP)
-def _project_on_each(rows, b, order, count, iterates, drops, odd):  # iterates, drops, odd: INOUT
-    _SWEEP[type(rows)](rows, b, order, count, iterates, drops, odd)
+def _project_on_each(rows, b, order, count, iterates, drops, odd, gate):  # iterates, drops, odd, gate: INOUT
+    _SWEEP[type(rows)](rows, b, order, count, iterates, drops, odd, gate)
 
 
 @kernel
@@ -114,7 +147,7 @@ def sweep_first(rows, b, order, count, iterates, drops, odd):  # iterates, drops
     """Do the same with the first `count` rows of `order`; those after them come next and are fetched already."""
     drops[:] = 0.0
     if count > 0:
-        _project_on_each(rows, b, order, count, iterates, drops, odd)
+        _project_on_each(rows, b, order, count, iterates, drops, odd, None)
 
 
 @kernel
@@ -126,3 +159,11 @@ def sweep(rows, b, order, iterates, drops, odd):  # iterates, drops, odd: INOUT
     hyperplane and is skipped.
     """
     sweep_first(rows, b, order, order.size, iterates, drops, odd)
+
+
+@kernel
+def guarded_sweep(rows, b, order, iterates, drops, odd, gate):  # iterates, drops, odd, gate: INOUT
+    """Do the same, but leave out the rows that `gate` does not let through; the probe takes the very same rows."""
+    drops[:] = 0.0
+    if order.size > 0:
+        _project_on_each(rows, b, order, order.size, iterates, drops, odd, gate)

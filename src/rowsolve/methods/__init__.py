@@ -11,6 +11,7 @@ from rowsolve.methods.direct import Direct
 from rowsolve.methods.extended import Extended
 from rowsolve.methods.jl import JL
 from rowsolve.methods.paving import Paving
+from rowsolve.methods.quantile import Quantile
 from rowsolve.methods.randomized import Randomized
 from rowsolve.methods.refined import Refined
 
@@ -25,11 +26,12 @@ __all__ = [
     "Extended",
     "Method",
     "Paving",
+    "Quantile",
     "Randomized",
     "Refined",
 ]
 
-METHODS: dict[str, type[Method]] = {
-    method.name: method
-    for method in (Cyclic, Randomized, JL, Block, ClusterJL, ClusterBlock, Paving, Extended, Direct, Refined)
-}
+_ALL: tuple[type[Method], ...] = (
+    Cyclic, Randomized, JL, Block, ClusterJL, ClusterBlock, Paving, Extended, Quantile, Direct, Refined,
+)  # fmt: skip
+METHODS: dict[str, type[Method]] = {method.name: method for method in _ALL}

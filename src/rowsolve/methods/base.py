@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import fields
@@ -48,6 +49,11 @@ class Method(ABC):
     summary: ClassVar[str]
     citation: ClassVar[str]
     least_squares: ClassVar[bool] = False  # whether it converges when the equations contradict each other
+
+    @property
+    def share_it_stands(self) -> float:
+        """Up to which share of the rows may be wrong: x is found from the others. 0 if every row counts."""
+        return 0.0
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters and their values."""
@@ -97,6 +103,13 @@ def positive_integer(name: str, value: Any, least: int = 1) -> None:
     """Raise unless `value` is an integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise ValueError(f"`{name}` must be an integer of at least {least}, got {value!r}.")
+
+
+def number_between(name: str, value: Any, least: float, below: float) -> None:
+    """Raise unless `value` is a number of at least `least` and below `below`."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not least <= value < below:
+        above = f" and below {below:g}" if below < math.inf else ""
+        raise ValueError(f"`{name}` must be a number of at least {least:g}{above}, got {value!r}.")
 
 
 def one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
