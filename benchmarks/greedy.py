@@ -1,11 +1,12 @@
-"""Microseconds a greedy step: jl and cluster-jl against the plain randomized step, in one run.
+"""Microseconds a greedy step: jl, cluster-jl and greedy against the plain randomized step, in one run.
 
     make bench-greedy
 
-All take steps on the same 10,000 x 1,000 system, in turns; the least of several repeats counts. A greedy step scores
-`n_candidates` rows by their sketches and reads two rows of A, a plain step reads one. Preparation (clusters,
-sketches, alias tables) is outside the clock and has a column of its own, in milliseconds. Clusters of no more than
-`n_candidates` rows are scored whole: with 16 of them a step looks at some 625 rows, with 64 at 156.
+All take steps on the same 10,000 x 1,000 system, in turns; the least of several repeats counts. A sketched step scores
+`n_candidates` rows by their sketches and reads two rows of A, a plain step reads one, `greedy` reads all candidates.
+Preparation (clusters, sketches, alias tables) is outside the clock and has a column of its own, in milliseconds.
+Clusters of no more than `n_candidates` rows are scored whole: with 16 of them a step looks at some 625 rows, with 64 at
+156.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import time
 
 import numpy as np
 
-from rowsolve import JL, ClusterJL, Randomized
+from rowsolve import JL, ClusterJL, Greedy, Randomized
 from rowsolve._system import System
 from rowsolve._threads import available_cores
 from rowsolve.experiments.problems import gaussian_system
@@ -30,6 +31,8 @@ METHODS = [
     ClusterJL(n_clusters=4, sketch_size=10, n_candidates=1_000),
     ClusterJL(n_clusters=16, sketch_size=10, n_candidates=1_000),
     ClusterJL(n_clusters=64, sketch_size=10, n_candidates=1_000),
+    Greedy(n_candidates=16),
+    Greedy(n_candidates=1_000),
 ]
 
 

@@ -36,6 +36,21 @@ def guarded_sweep(A, b, order, iterates, level, floor, slack_sq, up, down):
     return drops, level
 
 
+def project_on_furthest(A, b, order, n_candidates, iterates):
+    """Of each group of candidates take the one furthest from x, and for the probe the one furthest from it."""
+    drops = np.zeros(len(iterates))
+    for start in range(0, order.size, n_candidates):
+        group = [i for i in order[start : start + n_candidates] if A[i].any()]
+        for c, x in enumerate(iterates):
+            gaps = [(b[i] if c == 0 else 0.0) - A[i] @ x for i in group]
+            distances = [abs(gap) / np.linalg.norm(A[i]) for gap, i in zip(gaps, group, strict=True)]
+            if group:
+                t = int(np.argmax(distances))
+                iterates[c] = x + gaps[t] / (A[group[t]] @ A[group[t]]) * A[group[t]]
+                drops[c] += distances[t] ** 2
+    return drops
+
+
 def project_blocks(A, b, order, sizes, iterates):
     drops = np.zeros(len(iterates))
     for block in np.split(order, np.cumsum(sizes)[:-1]):

@@ -9,6 +9,7 @@ from rowsolve.methods.cluster_jl import ClusterJL
 from rowsolve.methods.cyclic import Cyclic
 from rowsolve.methods.direct import Direct
 from rowsolve.methods.extended import Extended
+from rowsolve.methods.greedy import Greedy
 from rowsolve.methods.jl import JL
 from rowsolve.methods.paving import Paving
 from rowsolve.methods.quantile import Quantile
@@ -24,6 +25,7 @@ __all__ = [
     "Cyclic",
     "Direct",
     "Extended",
+    "Greedy",
     "Method",
     "Paving",
     "Quantile",
@@ -32,6 +34,6 @@ __all__ = [
 ]
 
 _ALL: tuple[type[Method], ...] = (
-    Cyclic, Randomized, JL, Block, ClusterJL, ClusterBlock, Paving, Extended, Quantile, Direct, Refined,
+    Cyclic, Randomized, JL, Block, ClusterJL, ClusterBlock, Paving, Extended, Greedy, Quantile, Direct, Refined,
 )  # fmt: skip
 METHODS: dict[str, type[Method]] = {method.name: method for method in _ALL}

@@ -1,0 +1,61 @@
+"""Greedy choice of rows by exact distances, over a sample."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from rowsolve.kernels.greedy import project_on_furthest
+from rowsolve.kernels.sampling import deal, new_cards
+from rowsolve.methods.base import Plan, RowMethod, positive_integer
+
+__all__ = ["Greedy"]
+
+
+class _Plan(Plan):
+    cards: np.ndarray
+    next_card = 0
+
+
+@dataclass(frozen=True)
+class Greedy(RowMethod):
+    """Project on the furthest of `n_candidates` random rows (Motzkin; De Loera, Haddock and Needell 2017).
+
+    The distances ``abs(b_i - <a_i, x>) / norm(a_i)`` are exact, so every candidate is read and counts as such.
+    Candidates come in random order, each row once before any comes again.
+
+    A step gains more than that on a random row, on normal rows about ``2 log(n_candidates)`` times as much, but reads
+    `n_candidates` times as many rows. So it takes fewer steps and more rows: 4,000 x 200 to 1e-6 in 1,250 steps and 5.0
+    passes with 16 candidates, in 5,600 steps and 1.4 passes with random rows. Where most rows say nothing new (one in
+    a hundred carries half of the columns) it reads as many and is faster, for a candidate costs less than a step.
+
+    Parameters
+    ----------
+    n_candidates : int
+        1 is random reshuffling; as many as there are rows is Motzkin's method.
+    """
+
+    n_candidates: int = 16
+
+    name: ClassVar[str] = "greedy"
+    summary: ClassVar[str] = "the furthest of several random rows, by exact distance"
+    citation: ClassVar[str] = "De Loera, Haddock and Needell 2017"
+
+    def __post_init__(self):
+        positive_integer("n_candidates", self.n_candidates)
+
+    def prepare(self, system, rng):
+        """Lay out the cards; read nothing."""
+        plan = _Plan(system, rows_per_step=min(self.n_candidates, system.n_rows))
+        plan.cards = new_cards(system.n_rows)
+        return plan
+
+    def advance(self, plan, iterates, n_rows, rng, drops):
+        """Take steps that read `n_rows` rows."""
+        system, order = plan.system, np.empty(n_rows, np.int64)
+        deal(plan.cards, plan.next_card, rng.random(n_rows), order)
+        plan.next_card = (plan.next_card + n_rows) % system.n_rows
+        project_on_furthest(system.rows, system.b, order, plan.rows_per_step, iterates, drops, system.odd)
+        return order
