@@ -100,3 +100,33 @@ def test_rows_that_contradict_exactly__give_the_least_squares_solution():
     solution = rowsolve.solve(doubled, both, rng=0)
     assert solution.status is Status.CONVERGED
     assert relative_error(solution.x, np.linalg.lstsq(doubled, both)[0]) < 1e-8
+
+
+@pytest.mark.parametrize(("n", "p"), [(500, 20), (3000, 40), (20_000, 200), (12_000, 600)])
+@pytest.mark.parametrize(("share", "size"), [(0.02, 10.0), (0.02, 1.0), (0.1, 10.0), (0.002, 100.0)])
+def test_wild_rows__are_left_out_and_listed(n, p, share, size):
+    A, b, x_true = gaussian(n, p, seed=p)
+    rng = np.random.default_rng(1)
+    wild = np.sort(rng.choice(n, max(1, round(share * n)), replace=False))
+    b[wild] = size * np.std(b) * (1.0 + rng.random(wild.size)) * rng.choice([-1, 1], wild.size)
+    solution = rowsolve.solve(A, b, rng=0)
+    error = relative_error(solution.x, x_true)
+    assert solution.status is Status.CONVERGED
+    assert error < 2e-6
+    assert error / 3 < solution.error_estimate < 10 * max(error, 1e-14)
+    if share == 0.002 and solution.method == "direct":  # so few that neither the sample nor the check met one
+        return
+    assert solution.method == "quantile"
+    np.testing.assert_array_equal(solution.rows_off, wild)
+    assert f"x contradicts {wild.size:,} row(s)" in solution.message
+
+
+@pytest.mark.parametrize("freedom", [1.5, 3])
+def test_noise_with_heavy_tails__still_gives_the_least_squares_solution(freedom):
+    A, b, _ = gaussian(5000, 40)
+    b += 0.1 * np.std(b) * np.random.default_rng(2).standard_t(freedom, 5000)
+    solution = rowsolve.solve(A, b, rng=0)
+    assert solution.status is Status.CONVERGED
+    assert relative_error(solution.x, np.linalg.lstsq(A, b)[0]) < 2e-6
+    assert solution.method == "refined"
+    assert not solution.rows_off.size

@@ -14,13 +14,13 @@ from typing import Protocol
 
 import numpy as np
 
-from rowsolve._check import distances_of
+from rowsolve._check import residuals_of
 from rowsolve._drive import Run
 from rowsolve._monitor import Monitor
 from rowsolve._solution import Status
 from rowsolve._system import System
 from rowsolve.kernels.rows import CSRRows
-from rowsolve.methods import METHODS, Direct, Method, Randomized, Refined
+from rowsolve.methods import Direct, Method, Quantile, Randomized, Refined
 
 __all__ = ["Auto"]
 
@@ -32,7 +32,9 @@ _ROWS_TO_CONVERGE = 30  # times p, for well-conditioned rows and six digits
 _TIME_TO_FIND_A_ROW = 250  # sparse rows far apart in memory: as long as so many numbers take
 _SLOW = 4 * _ROWS_TO_CONVERGE  # times p rows still needed: anything else is faster
 _ROWS_FOR_THE_TAIL = 1024
-_WILD = 12.0  # times the median distance: a normal distribution reaches 5 in a thousand rows
+_WILD = 12.0  # times the median: a normal distribution reaches 5 in a thousand rows
+_HEAVY = 3.0  # times the median: the root of the mean square of a normal distribution is 1.5
+_CLEAN = 1e-4  # relative residual below which there is nothing to be torn by
 
 _WORTH_KEEPING = 0.5  # relative error of an x to go on from
 _WELL = 0.5  # of the pace of well-conditioned rows, which is a factor e for p rows
@@ -69,7 +71,8 @@ class Auto:
         if system.damp > 0.0:
             return self._least_squares("`damp` asks for a least-squares method: ")
         if self._is_tiny():
-            return self._all_at_once() if self._sparse else self._sample_first("The system is small: ")
+            small = "The system is small: "
+            return self._least_squares(small, "all") if self._sparse else self._sample_first(small)
         if not self._sparse and system.n_columns <= _FEW_COLUMNS and system.n_rows >= 2 * system.n_columns:
             return self._sample_first("There are few columns: ")
         if self._passes_are_cheaper():
@@ -78,27 +81,13 @@ class Auto:
             )
         return self._rows_first()
 
-    def _all_at_once(self) -> Status:
-        status = self._least_squares("The system is small, so all rows were factored: ", "all")
-        if status is not Status.CONVERGED or not self._has_wild_rows():
-            return status
-        least_squares = self.run
-        why = "A few rows are far off, so 'quantile' looked for an x without them"
-        found = self._stage(METHODS["quantile"](), f"{why}.")
-        if found is Status.CONVERGED:
-            return found
-        self.run = least_squares
-        self.words[-1] = f"{why}, but the rest do not agree either."
-        return status
-
     def _rows_first(self) -> Status:
         status = self._stage(Randomized("uniform", replace=False), "", self._watch)
         monitor = self.run.monitor
         if monitor.suspicious and status in (Status.SLOW, Status.INCONSISTENT):
             well = monitor.pace * self.system.n_columns > _WELL
-            return self._contradictory(
-                "x did not come to rest, so the equations seem to contradict each other", "none" if well else "auto"
-            )
+            why = "x did not come to rest, so the equations seem to contradict each other: "
+            return self._least_squares(why, "none" if well else "auto")
         if status is Status.SLOW:
             why = "The error of 'randomized' fell slowly, so A is ill-conditioned: "
             return self._sample_first(why) if self._can_be_factored() else self._least_squares(why)
@@ -108,24 +97,23 @@ class Auto:
         status = self._stage(Direct(), f"{why}a sample of the rows was solved with 'direct'.")
         if status is not Status.INCONSISTENT:
             return status
-        return self._contradictory(
-            "The other rows do not agree with it, so the equations contradict each other", "sample"
-        )
-
-    def _contradictory(self, why: str, preconditioner: str) -> Status:
-        """Leave out the wild rows, if there are few and the others agree; else find the least-squares solution."""
-        if self._has_wild_rows():
-            status = self._stage(
-                METHODS["quantile"](), f"{why}; a few rows are far off, so 'quantile' looked for an x without them."
-            )
-            if status is not Status.INCONSISTENT and status is not Status.SLOW:
-                return status
-            why = "The rest do not agree either"
-        return self._least_squares(f"{why}: ", preconditioner)
+        return self._least_squares("The other rows do not agree, so the equations contradict each other: ", "sample")
 
     def _least_squares(self, why: str, preconditioner: str = "auto") -> Status:
+        """Find the least-squares solution; if it is torn by a few wild rows, look for an x without them."""
         method = Refined(preconditioner)  # type: ignore[arg-type]
-        return self._stage(method, f"{why}the least-squares solution was found with 'refined'.")
+        status = self._stage(method, f"{why}the least-squares solution was found with 'refined'.")
+        if status is not Status.CONVERGED or self.system.damp > 0.0 or not self._has_wild_rows():
+            return status
+        least_squares, why = self.run, "A few rows are far off, so 'quantile' looked for an x without them"
+        self.words.append(f"{why}.")
+        self.run = self._begin(Quantile(), self.x0)
+        self.run.check = "full"  # so that all of them are listed
+        if self.run.go() is Status.CONVERGED:
+            return Status.CONVERGED
+        self.run = least_squares
+        self.words[-1] = f"{why}, but the others do not agree either: x is the least-squares solution of all."
+        return status
 
     def _stage(self, method: Method, why: str, give_up: Callable[[Monitor], Status | None] = lambda _: None) -> Status:
         """Run one method from where the last one has got to, if it has got anywhere."""
@@ -164,9 +152,14 @@ class Auto:
         return Status.SLOW if slow or monitor.suspicious else None
 
     def _has_wild_rows(self) -> bool:
-        """Tell whether a few of many rows are further off than noise would put them."""
-        if "quantile" not in METHODS or self.run.monitor.relative_error == 0.0:
+        """Tell whether a few rows are further off than the noise of the others would put them.
+
+        By the largest of some rows against their median, or by the norm of the whole residual, which knows all rows.
+        """
+        system, x = self.system, self.run.x
+        if system.residual_norm <= _CLEAN * system.norm_b:
             return False
-        order, _ = self.system.sample(_ROWS_FOR_THE_TAIL, self.rng)
-        away = distances_of(self.system, order, self.run.x)
-        return bool(away.max() > _WILD * np.median(away))
+        order, _ = system.sample(_ROWS_FOR_THE_TAIL, self.rng)
+        off = np.abs(residuals_of(system, order, x))
+        usual = float(np.median(off))
+        return float(off.max()) > _WILD * usual or system.residual_norm > _HEAVY * usual * math.sqrt(system.n_rows)

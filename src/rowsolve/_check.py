@@ -9,9 +9,9 @@ import numpy as np
 
 from rowsolve._solution import Residual
 from rowsolve._system import System
-from rowsolve.kernels.rows import distances, inspect_rows
+from rowsolve.kernels.rows import distances, inspect_rows, room_for_vectors, row_products
 
-__all__ = ["Finding", "distances_of", "far_from_usual", "full_check", "rows_off", "rows_that_reach", "sampled_check"]
+__all__ = ["Finding", "far_from_usual", "full_check", "residuals_of", "rows_off", "rows_that_reach", "sampled_check"]
 
 _ORTHOGONAL = 1e-11  # cosine between a row and a vector of the null space, as rounding leaves it
 _STANDS_OUT = 10.0  # times the median; of normal distances one in 1e11
@@ -32,13 +32,13 @@ class Finding:
     largest_share: float = math.nan
 
 
-def distances_of(system: System, order: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Return the distance of `x` from the hyperplane of each row in `order`."""
-    out = np.empty(order.size)
-    distances(system.rows, system.b, order, x, out, 0.0, system.odd)
+def residuals_of(system: System, order: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Return ``b_i - <a_i, x>`` for the rows in `order`."""
+    vectors, products = room_for_vectors(system.rows, 1, x.size), np.empty((order.size, 1))
+    vectors[0] = x
+    row_products(system.rows, order, 0, order.size, vectors, products)
     system.rows_read += order.size
-    system.look_at_odd_rows()
-    return out
+    return system.b[order] - products[:, 0]
 
 
 def rows_off(system: System, order: np.ndarray, x: np.ndarray, limit: float) -> tuple[np.ndarray, float]:

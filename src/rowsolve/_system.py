@@ -73,6 +73,8 @@ class System:
         The least-squares methods minimise ``norm(A x - b)**2 + damp**2 norm(x)**2``.
     rank : int or None
         The rank of A, once a factorization has told it.
+    residual_norm : float
+        ``norm(b - A x)`` at the least-squares solution, once a method has found it; else NaN.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class System:
         self.threads = threads
         self.damp = damp
         self.rank: int | None = None
+        self.residual_norm = math.nan
         self.rows_read = 0
         self.odd = np.full(3, -1)
         self.contradiction: int | None = None

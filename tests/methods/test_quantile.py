@@ -70,10 +70,10 @@ def test_one_wrong_row__is_found_by_the_full_check():
 def test_rows_off__are_known_to_other_methods_too():
     A, b, _ = gaussian(20_000, 12, seed=2)
     b[777] += 100.0
-    solution = rowsolve.solve(A, b, rng=1, check="full")
+    solution = rowsolve.solve(A, b, "randomized", rng=1, check="full")
     assert solution.status is Status.INCONSISTENT
     assert solution.rows_off.tolist() == [777]
-    assert rowsolve.solve(A, b, rng=1, max_passes=0.001).rows_off.size == 0
+    assert rowsolve.solve(A, b, "randomized", rng=1, max_passes=0.001).rows_off.size == 0
 
 
 def test_the_price__is_the_rows_visited_and_a_pass_to_list_the_wrong_ones():

@@ -38,7 +38,7 @@ class Descent:
     error : float
         Estimated ``norm(x - x*)``.
     residual_sq : float
-        ``norm(b - A x)**2`` at the last start.
+        ``norm(b - A x)**2 + damp**2 norm(x)**2``, updated from step to step.
     fresh : bool
         Whether the gradient has been computed at this x, and not only updated.
     drift : float
@@ -73,7 +73,7 @@ class Descent:
                 self.factor.project(self.at[1:])
         self.slope, squares = self._gradients(1.0, self.at)
         self.fresh = True
-        self.residual_sq = float(squares[0])
+        self.residual_sq = float(squares[0]) + self.system.damp**2 * float(self.x @ self.x)
         self._set_out()
 
     def step(self) -> None:
@@ -84,6 +84,7 @@ class Descent:
             length = self._worth / curvature
             self.at += length * self.direction
             self.slope += length * change
+            self.residual_sq = max(self.residual_sq - length * self._worth, 0.0)
             self.fresh = False
         before = self._worth
         self._look()
