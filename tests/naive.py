@@ -23,6 +23,24 @@ def sweep(A, b, order, iterates):
     return drops
 
 
+def deflated_sweep(A, b, order, Q, y, iterates):
+    """Project on Q x = y, then on one row after another without its part inside the span of Q."""
+    drops = np.zeros(len(iterates))
+    for c, x in enumerate(iterates):
+        step = Q.T @ ((y if c == 0 else 0.0) - Q @ x)
+        iterates[c] = x + step
+        drops[c] += step @ step
+    outside = A - A @ Q.T @ Q
+    for i in order:
+        norm_sq = outside[i] @ outside[i]
+        for c, x in enumerate(iterates):
+            if norm_sq > 0:
+                gap = (b[i] if c == 0 else 0.0) - A[i] @ x
+                iterates[c] = x + gap / norm_sq * outside[i]
+                drops[c] += gap**2 / norm_sq
+    return drops
+
+
 def guarded_sweep(A, b, order, iterates, level, floor, slack_sq, up, down):
     """Sweep, but skip a row whose squared distance is above `slack_sq` times the level. Returns drops and level."""
     drops = np.zeros(len(iterates))

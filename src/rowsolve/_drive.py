@@ -177,6 +177,7 @@ class Run:
         """Let the method take some rows; return the monitor's verdict."""
         order = self._advance(plan)
         _keep_in_range(self.drops[0])
+        self.monitor.rounding, self.monitor.eps = plan.rounding, max(self.tolerance.eps, plan.eps)
         status = self.monitor.observe(order.size, self.drops, self.x, self.iterates[1], self.rows_allowed)
         self._record(float(self.drops[0]))
         return status

@@ -107,8 +107,9 @@ class Monitor:
         self.probe_drops: list[float] = []
         self.spent = False  # whether the rows do not move z any more
         self.error = math.nan  # estimated norm(x - x*)
-        self.noise = math.nan  # typical distance of x from a hyperplane, when equations contradict
+        self.noise = math.nan  # how far a row moves x, as a rule, when equations contradict
         self.suspicious = False  # whether they may do so
+        self.rounding, self.eps = 1.0, tolerance.eps  # see `Plan`
 
     @property
     def allowed(self) -> float:
@@ -130,7 +131,7 @@ class Monitor:
         self._take(n_rows, drops, x, probe)
         drop, probe_drop, n_seen, spent = self._newest()
         self.spent = spent
-        exact = drop <= n_seen * (_ROUNDING * self.tolerance.eps * self.norm_x) ** 2
+        exact = drop <= n_seen * (_ROUNDING * self.rounding * self.eps * self.norm_x) ** 2
         by_probe = 0.0 if spent else math.sqrt(drop / probe_drop * self.probe_sq)
         self.error = max(by_probe, self._floor())
         good = max(self.margin * by_probe, self._floor()) <= self.allowed
@@ -162,7 +163,7 @@ class Monitor:
         self.probe_sq = float(probe @ probe)
 
     def _is_still(self, probe_drop: float, n_rows: int) -> bool:
-        return probe_drop <= n_rows * (_ROUNDING * _EPS) ** 2 * self.probe_sq
+        return probe_drop <= n_rows * (_ROUNDING * self.rounding * _EPS) ** 2 * self.probe_sq
 
     def _newest(self) -> tuple[float, float, int, bool]:
         """Return the drops of x and of z over the last rows, how many these are, and whether z is spent.
@@ -183,7 +184,7 @@ class Monitor:
 
     def _floor(self) -> float:
         """Return the error that rounding leaves: of A and b as given, and of x over some p steps."""
-        return self.norm_x * max(self.tolerance.eps, _EPS * math.sqrt(self.n_columns))
+        return self.norm_x * self.rounding * max(self.tolerance.eps, _EPS * math.sqrt(self.n_columns))
 
     def _worst(self, x: np.ndarray) -> float:
         """Return the error of an unlucky start: all of it in the direction that has shrunk least.

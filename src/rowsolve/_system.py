@@ -99,14 +99,16 @@ class System:
         self.on_piece: Callable[[], None] = lambda: None
         self._used = np.zeros(self.n_rows, dtype=bool)
 
-    def pieces(self, times_used: int = 1) -> Iterator[tuple[int, int]]:
+    def pieces(self, times_used: int = 1, n_rows: int | None = None) -> Iterator[tuple[int, int]]:
         """Yield (start, stop) over all rows: one counted pass, which Ctrl-C and the deadline can end.
 
-        `times_used` is how often each number is used, so that a piece takes about as long as a burst.
+        `times_used` is how often each number is used, so that a piece takes about as long as a burst. `n_rows` is the
+        length of a list of rows to go over instead.
         """
+        total = self.n_rows if n_rows is None else n_rows
         size = max(1, int(WORK_OF_A_BURST / (self.entries_per_row * times_used)))
-        for start in range(0, self.n_rows, size):
-            stop = min(start + size, self.n_rows)
+        for start in range(0, total, size):
+            stop = min(start + size, total)
             yield start, stop
             self.rows_read += stop - start
             self.look_at_odd_rows()
@@ -131,9 +133,11 @@ class System:
         for odd in odds:
             np.copyto(self.odd, odd, where=odd >= 0)
 
-    def pass_over(self, call: Callable[[int, int, np.ndarray], None], times_used: int = 1) -> None:
-        """Run ``call(start, stop, odd)`` over all rows, on all threads: one counted pass (see `pieces`)."""
-        for start, stop in self.pieces(times_used):
+    def pass_over(
+        self, call: Callable[[int, int, np.ndarray], None], times_used: int = 1, n_rows: int | None = None
+    ) -> None:
+        """Run ``call(start, stop, odd)`` over all rows, or a list of `n_rows`, on all threads (see `pieces`)."""
+        for start, stop in self.pieces(times_used, n_rows):
             self.in_slices(call, start, stop, (stop - start) * self.entries_per_row * times_used)
 
     def norms_sq(self) -> np.ndarray:

@@ -31,7 +31,7 @@ def warm_up(method: Method, source: Source, threads: int) -> float:
         return 0.0
     started = time.perf_counter()
     rows = _a_few_rows(source.rows)
-    small = {key: 4 for key, value in method.parameters().items() if type(value) is int and value > 4}
+    small = {key: 3 for key, value in method.parameters().items() if type(value) is int and value > 3}
     method = replace(method, **small)  # type: ignore[type-var]
     system = System(Source(rows, (8, 3), 3.0, 0.0), frozen(np.ones(8)))
     rng, iterates, drops = np.random.default_rng(0), np.ones((2, 3)), np.zeros(2)

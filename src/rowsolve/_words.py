@@ -72,7 +72,7 @@ def _inconsistent(run: Run) -> str:
         return ""
     noise = run.monitor.noise / run.monitor.norm_x if run.monitor.norm_x else math.inf
     return (
-        f"{words} Rows stay {noise:.1e} * norm(x) away from x, however often they are used. "
+        f"{words} A row moves x by {noise:.1e} * norm(x), however often it is used. "
         "Way out: method='refined' for the exact least-squares solution."
     )
 

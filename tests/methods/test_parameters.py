@@ -28,6 +28,11 @@ import rowsolve
         (lambda: rowsolve.Randomized(weights="norm"), "`weights` must be one of 'norms', 'uniform'"),
         (lambda: rowsolve.Randomized(replace="no"), "`replace` must be True or False, got 'no'"),
         (lambda: rowsolve.Randomized(replace=False), "it needs `weights='uniform'`"),
+        (lambda: rowsolve.Deflated("columns"), "`source` must be one of 'clusters', 'rows', got 'columns'"),
+        (lambda: rowsolve.Deflated(n_clusters=0), "`n_clusters` must be an integer of at least 1, got 0"),
+        (lambda: rowsolve.Deflated("rows", n_equations=2.0), "`n_equations` must be an integer of at least 1, got 2.0"),
+        (lambda: rowsolve.Deflated(n_equations=5), "`n_equations` is for `source='rows'`, got `source='clusters'`"),
+        (lambda: rowsolve.Deflated("rows", n_clusters=5), "`n_clusters` is for `source='clusters'`"),
     ],
 )
 def test_parameters__that_make_no_sense_are_refused(make, words):
@@ -41,6 +46,11 @@ def test_parameters__that_make_no_sense_are_refused(make, words):
         (rowsolve.Block(31), "`block_size` must be at most the number of rows, 30, got 31"),
         (rowsolve.ClusterBlock(31), "`n_clusters` must be at most the number of rows, 30, got 31"),
         (rowsolve.ClusterJL(31), "`n_clusters` must be at most the number of rows, 30, got 31"),
+        (rowsolve.Deflated(n_clusters=31), "`n_clusters` must be at most the number of rows, 30, got 31"),
+        (
+            rowsolve.Deflated("rows", n_equations=5),
+            "`n_equations` must be at most the number of rows and of columns, 4, got 5",
+        ),
     ],
 )
 def test_parameters__that_do_not_fit_the_system_are_refused(method, words):
@@ -69,6 +79,11 @@ def test_parameters__that_do_not_fit_the_system_are_refused(method, words):
         rowsolve.ClusterBlock(n_clusters=6, metric="euclidean"),
         rowsolve.ClusterBlock(pairing="within"),
         rowsolve.ClusterBlock(n_clusters=3, pairing="within", block_size=11),
+        rowsolve.Deflated(n_clusters=1),
+        rowsolve.Deflated(n_clusters=40),
+        rowsolve.Deflated("rows"),
+        rowsolve.Deflated("rows", n_equations=1),
+        rowsolve.Deflated("rows", n_equations=20),
     ],
     ids=repr,
 )

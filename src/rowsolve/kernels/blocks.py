@@ -7,7 +7,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rowsolve._jit import kernel, row_primitive
-from rowsolve.kernels.rows import CSRRows, DenseRows, add_row, add_row_to_both, is_usable, measure_row, row_dot
+from rowsolve.kernels.rows import (
+    CSRRows,
+    DeflatedRows,
+    DenseRows,
+    add_row,
+    add_row_to_both,
+    is_usable,
+    measure_row,
+    row_dot,
+)
 from rowsolve.kernels.sweep import measure_two
 
 # A row whose squared sine to the span of the rows before it is below this says nothing that float64 can use: it is
@@ -23,7 +32,7 @@ class BlockRoom(NamedTuple):
     factor: np.ndarray
     gaps: np.ndarray
     steps: np.ndarray
-    spread: np.ndarray  # one sparse row, written out in full
+    spread: np.ndarray  # one row, written out in full
 
 
 def block_room(block_size: int, n_columns: int) -> BlockRoom:
@@ -115,7 +124,7 @@ def _measure_dense(rows, b, order, size, x, z, room, odd):
             _note_product(room, s + 1, even, second)
 
 
-def _measure_csr(rows, b, order, size, x, z, room, odd):
+def _measure_singly(rows, b, order, size, x, z, room, odd):
     """One row written out in full makes a product of two rows a `row_dot`."""
     for s in range(size):
         norm_sq, dot_x, dot_z = measure_row(rows, order[s], x, z)
@@ -127,7 +136,7 @@ def _measure_csr(rows, b, order, size, x, z, room, odd):
             add_row(rows, order[s], -1.0, room.spread)  # back to zero, exactly
 
 
-_MEASURE: dict[type, Any] = {DenseRows: _measure_dense, CSRRows: _measure_csr}
+_MEASURE: dict[type, Any] = {DenseRows: _measure_dense, CSRRows: _measure_singly, DeflatedRows: _measure_singly}
 
 
 @row_primitive(_MEASURE)
@@ -152,12 +161,12 @@ def _add_dense(rows, block, steps, x, z):
         add_row_to_both(rows, block[s], steps[0, s], steps[1, s], x, z)
 
 
-def _add_csr(rows, block, steps, x, z):
+def _add_singly(rows, block, steps, x, z):
     for s in range(block.size):
         add_row_to_both(rows, block[s], steps[0, s], steps[1, s], x, z)
 
 
-_ADD: dict[type, Any] = {DenseRows: _add_dense, CSRRows: _add_csr}
+_ADD: dict[type, Any] = {DenseRows: _add_dense, CSRRows: _add_singly, DeflatedRows: _add_singly}
 
 
 @row_primitive(_ADD)

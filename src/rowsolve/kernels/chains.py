@@ -14,6 +14,7 @@ import numpy as np
 from rowsolve._barrier import meet
 from rowsolve._jit import kernel
 from rowsolve.kernels.blocks import BlockRoom, block_room, factor_gram, project_blocks, solve_for_steps
+from rowsolve.kernels.rows import product_of_moves
 from rowsolve.kernels.sweep import sweep_first
 
 
@@ -62,7 +63,7 @@ def run_chain(rows, b, order, edges, per_round, me, iterates, shown, gained, mee
         _project(rows, b, order, edges, low, min(low + per_round, end), end, mine, gained[place, me], room)
         meet(meeting, (turn + 1) * n_chains)
         for c in range(2):
-            room.drops[c] += _bring_together(shown[place, :, c], gained[place, :, c], room.start[c], room)
+            room.drops[c] += _bring_together(rows, shown[place, :, c], gained[place, :, c], room.start[c], room)
 
 
 @kernel
@@ -75,15 +76,15 @@ def _project(rows, b, order, edges, low, high, end, iterates, gains, room):
 
 
 @kernel
-def _bring_together(ends, sums, start, room):  # start: INOUT
+def _bring_together(rows, ends, sums, start, room):  # start: INOUT
     """Move `start` to the best point of the span of the chains' moves; return what its squared error loses."""
     moves, dots = room.moves, room.dots
     count = 0
     for c in range(ends.shape[0]):
-        move, end, length_sq = moves[count], ends[c], 0.0
+        move, end = moves[count], ends[c]
         for j in range(start.size):
             move[j] = end[j] - start[j]
-            length_sq += move[j] * move[j]
+        length_sq = product_of_moves(rows, move, move)
         if length_sq > 0.0:
             dots.scale[count] = 1.0 / np.sqrt(length_sq)
             dots.gaps[0, count] = 0.5 * (sums[c] + length_sq) * dots.scale[count]
@@ -91,10 +92,7 @@ def _bring_together(ends, sums, start, room):  # start: INOUT
     for c in range(count):
         dots.gram[c, c] = 1.0
         for k in range(c):
-            move, other, product = moves[c], moves[k], 0.0
-            for j in range(start.size):
-                product += move[j] * other[j]
-            product *= dots.scale[c] * dots.scale[k]
+            product = product_of_moves(rows, moves[c], moves[k]) * dots.scale[c] * dots.scale[k]
             dots.gram[c, k] = product
             dots.gram[k, c] = product
     factor_gram(count, dots)

@@ -4,6 +4,7 @@ A kernel is written once, with `row_dot`, `add_row` and `row_norm_sq`; Numba pic
 rows at compile time, so the choice costs nothing at run time. Two fused forms serve the inner loop, where a row
 acts on x and on the probe: `measure_row` reads it once for its norm and both products, `add_row_to_both` once
 for both updates. Entries may be float32 or float64; sums and the vectors that rows act on are always float64.
+`DeflatedRows` act on longer vectors (see there); `product_of_moves` knows how long their moves really are.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from rowsolve._jit import kernel, row_primitive
 # Outside this range the square of the norm has lost digits or is gone: 1e-150 and 1e150 are still inside.
 SMALLEST_NORM_SQ = 1e-305
 NON_FINITE, ZERO_AGAINST_B, ZERO = 0, 1, 2  # places in `odd`
+# Squared sine to the span of Q below which a row counts as inside: its part outside is mostly rounding.
+INSIDE = 1e-12
 
 
 class DenseRows(NamedTuple):
@@ -32,6 +35,19 @@ class CSRRows(NamedTuple):
     data: np.ndarray
     indices: np.ndarray
     indptr: np.ndarray
+
+
+class DeflatedRows(NamedTuple):
+    """Rows without their part in the span of an orthonormal basis Q of r vectors; that part is never formed.
+
+    They act on vectors ``[z, s]`` of p + r numbers, which stand for ``z + Q' s``. With ``w_i = Q a_i``, a row is
+    ``[a_i, w_i]`` in a product (that of ``a_i`` with the vector meant) and ``[a_i, -w_i]`` when it is added (which adds
+    ``a_i - Q' w_i`` to the vector meant). Its squared norm is ``norm(a_i)**2 - norm(w_i)**2``; a row inside the span
+    has that of ``a_i`` instead, so that it moves nothing, but its gap still counts.
+    """
+
+    rows: Any  # DenseRows or CSRRows
+    parts: np.ndarray  # (n, r): w_i, of those rows that are used
 
 
 def frozen(array: np.ndarray) -> np.ndarray:
@@ -198,14 +214,63 @@ def _csr_products(rows, order, start, stop, vectors, out):
                 products[g] += value * vectors[g, j]
 
 
-_DOT: dict[type, Any] = {DenseRows: _dense_dot, CSRRows: _csr_dot}
-_ADD: dict[type, Any] = {DenseRows: _dense_add, CSRRows: _csr_add}
+def _deflated_dot(rows, i, x):
+    p = x.size - rows.parts.shape[1]
+    total = row_dot(rows.rows, i, x[:p])
+    for j in range(p, x.size):
+        total += rows.parts[i, j - p] * x[j]
+    return total
+
+
+def _deflated_add(rows, i, step, x):
+    p = x.size - rows.parts.shape[1]
+    add_row(rows.rows, i, step, x[:p])
+    for j in range(p, x.size):
+        x[j] -= step * rows.parts[i, j - p]
+
+
+def _deflated_measure(rows, i, x, z):
+    p, inside_sq = x.size - rows.parts.shape[1], 0.0
+    norm_sq, dot_x, dot_z = measure_row(rows.rows, i, x[:p], z[:p])
+    for j in range(p, x.size):
+        part = rows.parts[i, j - p]
+        inside_sq += part * part
+        dot_x += part * x[j]
+        dot_z += part * z[j]
+    return norm_sq_outside(norm_sq, inside_sq), dot_x, dot_z
+
+
+def _deflated_add_to_both(rows, i, step_x, step_z, x, z):
+    p = x.size - rows.parts.shape[1]
+    add_row_to_both(rows.rows, i, step_x, step_z, x[:p], z[:p])
+    for j in range(p, x.size):
+        x[j] -= step_x * rows.parts[i, j - p]
+        z[j] -= step_z * rows.parts[i, j - p]
+
+
+def _plain_product(_rows, move, other):
+    total = 0.0
+    for j in range(move.size):
+        total += move[j] * other[j]
+    return total
+
+
+def _deflated_product(rows, move, other):
+    p = move.size - rows.parts.shape[1]
+    return product_of_moves(rows.rows, move[:p], other[:p]) - product_of_moves(rows.rows, move[p:], other[p:])
+
+
+_DOT: dict[type, Any] = {DenseRows: _dense_dot, CSRRows: _csr_dot, DeflatedRows: _deflated_dot}
+_ADD: dict[type, Any] = {DenseRows: _dense_add, CSRRows: _csr_add, DeflatedRows: _deflated_add}
 _TOUCH: dict[type, Any] = {DenseRows: _dense_touch, CSRRows: _csr_touch}
 _NORM_SQ: dict[type, Any] = {DenseRows: _dense_norm_sq, CSRRows: _csr_norm_sq}
-_MEASURE: dict[type, Any] = {DenseRows: _dense_measure, CSRRows: _csr_measure}
-_ADD_TO_BOTH: dict[type, Any] = {DenseRows: _dense_add_to_both, CSRRows: _csr_add_to_both}
+_MEASURE: dict[type, Any] = {DenseRows: _dense_measure, CSRRows: _csr_measure, DeflatedRows: _deflated_measure}
+_ADD_TO_BOTH: dict[type, Any] = {
+    DenseRows: _dense_add_to_both, CSRRows: _csr_add_to_both, DeflatedRows: _deflated_add_to_both,
+}  # fmt: skip
 _ADD_AND_MEASURE: dict[type, Any] = {DenseRows: _dense_add_and_measure, CSRRows: _csr_add_and_measure}
 _PRODUCTS: dict[type, Any] = {DenseRows: _dense_products, CSRRows: _csr_products}
+_MOVES: dict[type, Any] = {DenseRows: _plain_product, CSRRows: _plain_product, DeflatedRows: _deflated_product}
 
 
 @row_primitive(_DOT)
@@ -259,9 +324,22 @@ def row_products(rows, order, start, stop, vectors, out):  # out: INOUT
     _PRODUCTS[type(rows)](rows, order, start, stop, vectors, out)
 
 
+@row_primitive(_MOVES)
+def product_of_moves(rows, move, other):
+    """Return the product of two sums of (multiples of) rows, as `add_row` makes them."""
+    return _MOVES[type(rows)](rows, move, other)
+
+
 def room_for_vectors(rows: DenseRows | CSRRows, count: int, n_columns: int) -> np.ndarray:
     """Return zeros for `count` vectors, laid out as `row_products` likes them: a sparse row skips along columns."""
     return np.zeros((count, n_columns), order="F" if isinstance(rows, CSRRows) else "C")
+
+
+@kernel
+def norm_sq_outside(norm_sq, inside_sq):
+    """Return the squared norm of what a deflated row adds; that of the whole row if it lies inside (see `INSIDE`)."""
+    outside_sq = norm_sq - inside_sq
+    return outside_sq if outside_sq > max(INSIDE * norm_sq, SMALLEST_NORM_SQ) else norm_sq
 
 
 @kernel

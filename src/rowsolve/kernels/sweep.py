@@ -8,7 +8,15 @@ import numpy as np
 
 from rowsolve._jit import kernel, row_primitive
 from rowsolve._simd import measure_vectors, move_and_measure_vectors, whole_vectors
-from rowsolve.kernels.rows import CSRRows, DenseRows, add_row_to_both, is_usable, measure_row
+from rowsolve.kernels.rows import (
+    CSRRows,
+    DeflatedRows,
+    DenseRows,
+    add_row_to_both,
+    is_usable,
+    measure_row,
+    norm_sq_outside,
+)
 
 _AHEAD = 4  # rows between the one that is measured and the one that is asked for from memory
 
@@ -59,13 +67,8 @@ def project_on_one(rows, b, i, iterates, drops, odd, gate):  # iterates, drops, 
         drops[1] -= dot_z * step_z
 
 
-@kernel
-def move_and_measure(values, places, x, z, steps):  # x, z: INOUT
-    """Add two rows to x and to z; return all products of two other rows with each other, with x and with z.
-
-    See `move_and_measure_vectors`, which does most of it.
-    """
-    i, k = places[0], places[1]
+def _dense_move_and_measure(rows, places, x, z, steps):
+    values, i, k = rows.values, places[0], places[1]
     done = whole_vectors(values, x.size)
     products = move_and_measure_vectors(values, places, x, z, steps, done)
     for j in range(done, x.size):
@@ -73,6 +76,38 @@ def move_and_measure(values, places, x, z, steps):  # x, z: INOUT
         x[j] += steps[0] * first + steps[1] * second
         z[j] += steps[2] * first + steps[3] * second
     return _measure_rest(values, places[2], places[3], x, z, done, products)
+
+
+def _deflated_move_and_measure(rows, places, x, z, steps):
+    parts, p = rows.parts, x.size - rows.parts.shape[1]
+    norm_u, norm_v, cross, ux, vx, uz, vz = move_and_measure(rows.rows, places, x[:p], z[:p], steps)
+    i, k, u, v = places[0], places[1], places[2], places[3]
+    inside_u, inside_v = 0.0, 0.0
+    for j in range(parts.shape[1]):
+        x_here = x[p + j] - (steps[0] * parts[i, j] + steps[1] * parts[k, j])
+        z_here = z[p + j] - (steps[2] * parts[i, j] + steps[3] * parts[k, j])
+        x[p + j], z[p + j] = x_here, z_here
+        first, second = parts[u, j], parts[v, j]
+        inside_u += first * first
+        inside_v += second * second
+        cross -= first * second
+        ux += first * x_here
+        vx += second * x_here
+        uz += first * z_here
+        vz += second * z_here
+    return norm_sq_outside(norm_u, inside_u), norm_sq_outside(norm_v, inside_v), cross, ux, vx, uz, vz
+
+
+_MOVE_AND_MEASURE: dict[type, Any] = {DenseRows: _dense_move_and_measure, DeflatedRows: _deflated_move_and_measure}
+
+
+@row_primitive(_MOVE_AND_MEASURE)
+def move_and_measure(rows, places, x, z, steps):  # x, z: INOUT
+    """Add two rows to x and to z; return all products of two other rows with each other, with x and with z.
+
+    See `move_and_measure_vectors`, which does most of it.
+    """
+    return _MOVE_AND_MEASURE[type(rows)](rows, places, x, z, steps)
 
 
 @kernel
@@ -99,12 +134,12 @@ def _measure_rest(values, u, v, x, z, done, products):
     return norm_u, norm_v, cross, ux, vx, uz, vz
 
 
-def _singly(rows, b, order, count, iterates, drops, odd, gate):
+def _singly(_kind, rows, b, order, count, iterates, drops, odd, gate):
     for i in order[:count]:
         project_on_one(rows, b, i, iterates, drops, odd, gate)
 
 
-def _in_pairs(rows, b, order, count, iterates, drops, odd, gate):
+def _in_pairs(_kind, rows, b, order, count, iterates, drops, odd, gate):
     """Take two rows at a time, in a pipeline: in one loop the last pair moves x and the next is measured by it.
 
     So x and the probe are fetched and stored once for two rows, and the arithmetic is done while rows come from
@@ -118,7 +153,7 @@ def _in_pairs(rows, b, order, count, iterates, drops, odd, gate):
     for t in range(0, count - 1, 2):
         u, v, ahead = order[t], order[t + 1], min(t + _AHEAD, last)
         places = (i, k, u, v, order[ahead], order[ahead + 1])
-        norm_u, norm_v, cross, ux, vx, uz, vz = move_and_measure(rows.values, places, x, z, steps)
+        norm_u, norm_v, cross, ux, vx, uz, vz = move_and_measure(rows, places, x, z, steps)
         gap_u, part_u = b[u] - ux, -uz
         inverse_u = _inverse(norm_u, gap_u, b, u, odd, gate)
         step_u, turn_u = gap_u * inverse_u, part_u * inverse_u
@@ -134,12 +169,17 @@ def _in_pairs(rows, b, order, count, iterates, drops, odd, gate):
         project_on_one(rows, b, order[count - 1], iterates, drops, odd, gate)
 
 
-_SWEEP: dict[type, Any] = {DenseRows: _in_pairs, CSRRows: _singly}
+def _as_those_inside(kind, rows, b, order, count, iterates, drops, odd, gate):
+    _project_on_each(kind.rows, rows, b, order, count, iterates, drops, odd, gate)
+
+
+_SWEEP: dict[type, Any] = {DenseRows: _in_pairs, CSRRows: _singly, DeflatedRows: _as_those_inside}
 
 
 @row_primitive(_SWEEP)
-def _project_on_each(rows, b, order, count, iterates, drops, odd, gate):  # iterates, drops, odd, gate: INOUT
-    _SWEEP[type(rows)](rows, b, order, count, iterates, drops, odd, gate)
+def _project_on_each(kind, rows, b, order, count, iterates, drops, odd, gate):  # iterates, drops, odd, gate: INOUT
+    """Take the `rows` in the way that suits their `kind`: themselves, or those that are deflated."""
+    _SWEEP[type(kind)](kind, rows, b, order, count, iterates, drops, odd, gate)
 
 
 @kernel
@@ -147,7 +187,7 @@ def sweep_first(rows, b, order, count, iterates, drops, odd):  # iterates, drops
     """Do the same with the first `count` rows of `order`; those after them come next and are fetched already."""
     drops[:] = 0.0
     if count > 0:
-        _project_on_each(rows, b, order, count, iterates, drops, odd, None)
+        _project_on_each(rows, rows, b, order, count, iterates, drops, odd, None)
 
 
 @kernel
@@ -166,4 +206,4 @@ def guarded_sweep(rows, b, order, iterates, drops, odd, gate):  # iterates, drop
     """Do the same, but leave out the rows that `gate` does not let through; the probe takes the very same rows."""
     drops[:] = 0.0
     if order.size > 0:
-        _project_on_each(rows, b, order, order.size, iterates, drops, odd, gate)
+        _project_on_each(rows, rows, b, order, order.size, iterates, drops, odd, gate)

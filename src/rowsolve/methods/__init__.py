@@ -7,6 +7,7 @@ from rowsolve.methods.block import Block
 from rowsolve.methods.cluster_block import ClusterBlock
 from rowsolve.methods.cluster_jl import ClusterJL
 from rowsolve.methods.cyclic import Cyclic
+from rowsolve.methods.deflated import Deflated
 from rowsolve.methods.direct import Direct
 from rowsolve.methods.extended import Extended
 from rowsolve.methods.greedy import Greedy
@@ -23,6 +24,7 @@ __all__ = [
     "ClusterBlock",
     "ClusterJL",
     "Cyclic",
+    "Deflated",
     "Direct",
     "Extended",
     "Greedy",
@@ -34,6 +36,7 @@ __all__ = [
 ]
 
 _ALL: tuple[type[Method], ...] = (
-    Cyclic, Randomized, JL, Block, ClusterJL, ClusterBlock, Paving, Extended, Greedy, Quantile, Direct, Refined,
+    Cyclic, Randomized, JL, Block, ClusterJL, ClusterBlock, Paving, Deflated, Extended, Greedy, Quantile, Direct,
+    Refined,
 )  # fmt: skip
 METHODS: dict[str, type[Method]] = {method.name: method for method in _ALL}

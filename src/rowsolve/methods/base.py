@@ -31,7 +31,17 @@ class Plan:
         Rows of A read together: bursts are made of whole steps.
     price_of_row : float, optional
         How much of A is read for each row, in rows: more than 1 if columns are read as well.
+
+    Attributes
+    ----------
+    rounding : float
+        How far rounding may move x in a step, in units of what it does when x is projected on a row of A.
+    eps : float
+        Relative precision of equations that the method makes itself; 0 if it makes none.
     """
+
+    rounding = 1.0
+    eps = 0.0
 
     def __init__(
         self, system: System, work_per_row: float = 0.0, rows_per_step: int = 1, price_of_row: float = 1.0

@@ -27,14 +27,18 @@ LEAST_WORK = 1_000_000  # numbers read in a burst of one chain: less is done bef
 
 
 class ObliviousPlan(Plan):
-    """The rows to project on and, if they pay, the chains to share them out to."""
+    """The rows to project on and, if they pay, the chains to share them out to.
 
-    def __init__(self, system: System, block_size: int = 1) -> None:
+    `n_extra` is how many numbers the vectors that the rows act on have more than x (see `DeflatedRows`).
+    """
+
+    def __init__(self, system: System, block_size: int = 1, n_extra: int = 0) -> None:
         work = system.entries_per_row * (1 + block_size / 2) + block_size**2 / 6 if block_size > 1 else 0.0
         super().__init__(system, work, block_size)
         self.rows: Any = system.rows
         self.b = system.b
-        self.room: BlockRoom = block_room(block_size, system.n_columns)
+        self.width = system.n_columns + n_extra
+        self.room: BlockRoom = block_room(block_size, self.width)
         self.chains: Chains | None = None
 
     def project(self, order: np.ndarray, sizes: np.ndarray, iterates: np.ndarray, drops: np.ndarray) -> None:
@@ -66,8 +70,8 @@ class Chains:
 
     def __init__(self, plan: ObliviousPlan, n_chains: int) -> None:
         self.n_chains, p = n_chains, plan.system.n_columns
-        self.shown, self.gained = np.empty((2, n_chains, 2, p)), np.empty((2, n_chains, 2))
-        self.rooms = [chain_room(n_chains, p, plan.room.scale.size) for _ in range(n_chains)]
+        self.shown, self.gained = np.empty((2, n_chains, 2, plan.width)), np.empty((2, n_chains, 2))
+        self.rooms = [chain_room(n_chains, plan.width, plan.room.scale.size) for _ in range(n_chains)]
         # Sparse rows: bringing the chains together must not cost more than running them.
         rows = max(min(ROWS_OF_A_ROUND, p // (4 * n_chains)), 8 * p / plan.system.entries_per_row)
         self.units_of_a_round = max(1, int(rows / plan.rows_per_step))
