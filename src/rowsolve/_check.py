@@ -9,7 +9,7 @@ import numpy as np
 
 from rowsolve._solution import Residual
 from rowsolve._system import System
-from rowsolve.kernels.rows import distances, inspect_rows, room_for_vectors, row_products
+from rowsolve.kernels.rows import distances, inspect_rows, residuals
 
 __all__ = ["Finding", "far_from_usual", "full_check", "residuals_of", "rows_off", "rows_that_reach", "sampled_check"]
 
@@ -34,11 +34,10 @@ class Finding:
 
 def residuals_of(system: System, order: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Return ``b_i - <a_i, x>`` for the rows in `order`."""
-    vectors, products = room_for_vectors(system.rows, 1, x.size), np.empty((order.size, 1))
-    vectors[0] = x
-    row_products(system.rows, order, 0, order.size, vectors, products)
+    out = np.empty(order.size)
+    residuals(system.rows, system.b, order, x, out)
     system.rows_read += order.size
-    return system.b[order] - products[:, 0]
+    return out
 
 
 def rows_off(system: System, order: np.ndarray, x: np.ndarray, limit: float) -> tuple[np.ndarray, float]:

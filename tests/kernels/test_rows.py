@@ -13,6 +13,7 @@ from rowsolve.kernels.rows import (
     distances,
     inspect_rows,
     norms_of,
+    residuals,
     room_for_vectors,
     row_products,
     usable_norm_sq,
@@ -125,3 +126,10 @@ def test_usable_norm__notes_odd_rows(make, row, b, sort):
 def test_usable_norm__takes_the_scales_that_are_promised(scale):
     rows = open_rows(np.full((1, 50), scale)).rows
     assert usable_norm_sq(rows, np.ones(1), 0, np.full(3, -1)) == pytest.approx(50 * scale**2)
+
+
+def test_residuals__match_numpy(store):
+    A, b, x = some_rows()
+    order, out = np.array([5, 0, 3, 11, 5]), np.empty(5)
+    residuals(open_rows(store(A)).rows, b, order, x, out)
+    np.testing.assert_allclose(out, (b - A @ x)[order], rtol=2e-6, atol=1e-6)

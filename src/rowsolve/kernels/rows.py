@@ -378,6 +378,13 @@ def norms_at(rows, b, order, norms_sq, odd):  # norms_sq, odd: INOUT
 
 
 @kernel
+def residuals(rows, b, order, x, out):  # out: INOUT
+    """Fill `out` with ``b_i - <a_i, x>`` for the rows in `order`."""
+    for t in range(order.size):
+        out[t] = b[order[t]] - row_dot(rows, order[t], x)
+
+
+@kernel
 def distances(rows, b, order, x, out, scale, odd):  # out, odd: INOUT
     """Fill `out` with the distance of `x` from the hyperplane of each row in `order`; 0 for a zero row.
 
