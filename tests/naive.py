@@ -80,6 +80,20 @@ def project_blocks(A, b, order, sizes, iterates):
     return drops
 
 
+def ridge_blocks(A, b, blocks, ridge, iterates):
+    """Project on each block of normalised rows, up to a ridge."""
+    drops = np.zeros(len(iterates))
+    for block in blocks:
+        norms = np.linalg.norm(A[block], axis=1)
+        unit = A[block] / norms[:, None]
+        inverse = np.linalg.inv(unit @ unit.T + ridge * np.eye(len(block)))
+        for c, x in enumerate(iterates):
+            step = unit.T @ inverse @ ((b[block] / norms if c == 0 else 0.0) - unit @ x)
+            iterates[c] = x + step
+            drops[c] += step @ step
+    return drops
+
+
 def extended_sweep(A, b, order, column_order, residual, iterates):
     drops = np.zeros(len(iterates))
     for i, j in zip(order, column_order, strict=True):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rowsolve.methods import (
         JL,
         METHODS,
+        AcceleratedBlock,
         Block,
         ClusterBlock,
         ClusterJL,
@@ -43,6 +44,7 @@ _HOMES = {
     "rowsolve.methods": (
         "JL",
         "METHODS",
+        "AcceleratedBlock",
         "Block",
         "ClusterBlock",
         "ClusterJL",
@@ -63,6 +65,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "JL",
     "METHODS",
+    "AcceleratedBlock",
     "Block",
     "ClusterBlock",
     "ClusterJL",

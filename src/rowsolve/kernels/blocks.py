@@ -59,12 +59,12 @@ def project_blocks(rows, b, order, sizes, iterates, drops, room, odd):  # iterat
     start = 0
     for size in sizes:
         _measure_block(rows, b, order[start:], size, iterates[0], iterates[1], room, odd)
-        factor_gram(size, room)
+        factor_gram(size, room.gram, room.factor)
         for c in range(2):
             drops[c] += solve_for_steps(size, room, c)
             for s in range(size):
                 room.steps[c, s] *= room.scale[s]
-        _add_block(rows, order[start : start + size], room.steps, iterates[0], iterates[1])
+        add_block(rows, order[start : start + size], room.steps, iterates[0], iterates[1])
         start += size
 
 
@@ -170,18 +170,18 @@ _ADD: dict[type, Any] = {DenseRows: _add_dense, CSRRows: _add_singly, DeflatedRo
 
 
 @row_primitive(_ADD)
-def _add_block(rows, block, steps, x, z):  # x, z: INOUT
+def add_block(rows, block, steps, x, z):  # x, z: INOUT
     """Add the rows of a block, each with its step, to x and to z."""
     _ADD[type(rows)](rows, block, steps, x, z)
 
 
 @kernel
-def factor_gram(count, room):
-    """Factor the Gram matrix by Cholesky, with inverse pivots on the diagonal; zero leaves a dependent row out."""
+def factor_gram(count, gram, factor):  # factor: INOUT
+    """Factor a Gram matrix by Cholesky, with inverse pivots on the diagonal; zero leaves a dependent row out."""
     for s in range(count):
-        row = room.factor[s]
+        row = factor[s]
         for t in range(s + 1):
-            other, total = room.factor[t], room.gram[s, t]
+            other, total = factor[t], gram[s, t]
             for k in range(t):
                 total -= row[k] * other[k]
             if s > t:
@@ -191,19 +191,26 @@ def factor_gram(count, room):
 
 
 @kernel
-def solve_for_steps(count, room, c):
-    """Fill the steps from the gaps of iterate `c`; return ``2 <step, e> - norm(step)**2``: what its error loses."""
-    gaps, steps = room.gaps[c], room.steps[c]
+def solve_triangles(count, factor, steps):  # steps: INOUT
+    """Solve for `steps`, given the right-hand side in their place and the factor of `factor_gram`."""
     for s in range(count):
-        row, total = room.factor[s], gaps[s]
+        row, total = factor[s], steps[s]
         for k in range(s):
             total -= row[k] * steps[k]
         steps[s] = total * row[s]
     for s in range(count - 1, -1, -1):
-        row = room.factor[s]
+        row = factor[s]
         steps[s] *= row[s]
         for k in range(s):
             steps[k] -= row[k] * steps[s]
+
+
+@kernel
+def solve_for_steps(count, room, c):
+    """Fill the steps from the gaps of iterate `c`; return ``2 <step, e> - norm(step)**2``: what its error loses."""
+    gaps, steps = room.gaps[c], room.steps[c]
+    steps[:count] = gaps[:count]
+    solve_triangles(count, room.factor, steps)
     gain = 0.0
     for s in range(count):
         row, moved = room.gram[s], 0.0

@@ -95,7 +95,7 @@ def _bring_together(rows, ends, sums, start, room):  # start: INOUT
             product = product_of_moves(rows, moves[c], moves[k]) * dots.scale[c] * dots.scale[k]
             dots.gram[c, k] = product
             dots.gram[k, c] = product
-    factor_gram(count, dots)
+    factor_gram(count, dots.gram, dots.factor)
     gain = solve_for_steps(count, dots, 0)
     for c in range(count):
         move, step = moves[c], dots.steps[0, c] * dots.scale[c]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rowsolve.methods.accelerated_block import AcceleratedBlock
 from rowsolve.methods.base import Method
 from rowsolve.methods.block import Block
 from rowsolve.methods.cluster_block import ClusterBlock
@@ -20,6 +21,7 @@ from rowsolve.methods.refined import Refined
 __all__ = [
     "JL",
     "METHODS",
+    "AcceleratedBlock",
     "Block",
     "ClusterBlock",
     "ClusterJL",
@@ -36,7 +38,7 @@ __all__ = [
 ]
 
 _ALL: tuple[type[Method], ...] = (
-    Cyclic, Randomized, JL, Block, ClusterJL, ClusterBlock, Paving, Deflated, Extended, Greedy, Quantile, Direct,
-    Refined,
+    Cyclic, Randomized, JL, Block, ClusterJL, ClusterBlock, Paving, AcceleratedBlock, Deflated, Extended, Greedy,
+    Quantile, Direct, Refined,
 )  # fmt: skip
 METHODS: dict[str, type[Method]] = {method.name: method for method in _ALL}
