@@ -36,7 +36,6 @@ _WILD = 12.0  # times the median: a normal distribution reaches 5 in a thousand 
 _HEAVY = 3.0  # times the median: the root of the mean square of a normal distribution is 1.5
 _CLEAN = 1e-4  # relative residual below which there is nothing to be torn by
 
-_WORTH_KEEPING = 0.5  # relative error of an x to go on from
 _WELL = 0.5  # of the pace of well-conditioned rows, which is a factor e for p rows
 
 
@@ -116,12 +115,13 @@ class Auto:
         return status
 
     def _stage(self, method: Method, why: str, give_up: Callable[[Monitor], Status | None] = lambda _: None) -> Status:
-        """Run one method from where the last one has got to, if it has got anywhere."""
+        """Run one method, from x0: the error of an x that another has left is like no random vector.
+
+        Without that its estimate could not be trusted at once, which costs more than what has been gained.
+        """
         if why:
             self.words.append(why)
-        before = getattr(self, "run", None)
-        start = before.x.copy() if before is not None and before.monitor.relative_error < _WORTH_KEEPING else self.x0
-        self.run = self._begin(method, start, give_up)
+        self.run = self._begin(method, self.x0, give_up)
         return self.run.go()
 
     @property

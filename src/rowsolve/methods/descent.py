@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 __all__ = ["Descent"]
 
 _EPS = float(np.finfo(float).eps)
+_UNLUCKY = 1e3  # a random unit vector has less than 1 / 1000 of a p-th in a given direction once in forty times
+_AT_REST = 30.0  # times the error asked for: the last step of a method that gains a digit or so a step
+_ROUNDED = 64.0  # units of rounding of b: all equations are satisfied
 _SPENT = 1e-6  # a probe so short says little but what rounding made of it
 
 
@@ -47,6 +50,7 @@ class Descent:
 
     def __init__(self, system: System, x0: np.ndarray, rng: np.random.Generator, factor: Factor | None = None) -> None:
         self.system, self.factor, self._rng = system, factor, rng
+        self.x0, self.last_step = x0.copy(), math.inf
         self.at = np.stack([x0, np.zeros_like(x0)])
         self.start()
 
@@ -83,6 +87,7 @@ class Descent:
         if curvature > 0.0:
             length = self._worth / curvature
             self.at += length * self.direction
+            self.last_step = length * norm(self.direction[0])
             self.slope += length * change
             self.residual_sq = max(self.residual_sq - length * self._worth, 0.0)
             self.fresh = False
@@ -130,6 +135,23 @@ class Descent:
             find_odd_rows(system, np.arange(system.n_rows))
             raise ValueError("the squares of `A` and `b` leave the range of float64: rescale them.")
         return gradients, squares
+
+    def is_below(self, enough: float) -> bool:
+        """Tell whether the error is at most `enough`, as far as can be known.
+
+        A factor makes the gradient tell it whatever its direction. Without one it is estimated as if it were like a
+        random vector. So x must also have come to rest; and one that started somewhere may have its error in
+        slow directions only, of which z had about a p-th of its square (see `Monitor._worst`).
+        """
+        if self.error > enough:
+            return False
+        if self.factor is not None or math.sqrt(self.residual_sq) <= _ROUNDED * _EPS * self.system.norm_b:
+            return True
+        if self.x0.any():
+            share = math.sqrt(_UNLUCKY * self.x.size) * norm(self.at[1])
+            if share >= 1.0 or share / (1.0 - share) * norm(self.x - self.x0) > enough:
+                return False
+        return self.last_step <= _AT_REST * enough
 
     def rounding(self) -> float:
         """Return how far rounding keeps x from the solution.

@@ -75,7 +75,7 @@ class Refined(StepMethod):
                 tries = 0 if descent.error < 0.5 * error_at_start else tries + 1
                 error_at_start = descent.error
             system.residual_norm = math.sqrt(descent.residual_sq)
-            if descent.error <= enough or tries > _TRIES:
+            if descent.is_below(enough) or tries > _TRIES:
                 error = max(descent.error, floor)
                 yield Step(descent.x, error, Status.PRECISION if error > allowed else None)
             self._precondition(descent, errors, enough, tolerance.rtol, rng)
