@@ -26,8 +26,11 @@ __all__ = ["Auto"]
 
 # Measured on two cores; what matters are the ratios, which vary little between machines.
 _TINY = 5e7  # multiplications of a factorization of all rows: about 2 ms
+_TALL = 2  # times p rows: of fewer there is no sample to take
+_TINY_IF_NOT_TALL = 40 * _TINY  # then rows need long, and a factorization of all is soon the best there is
 _FEW_COLUMNS = 500  # a sample is factored in the time that rows take to converge
 _MOST_COLUMNS = 10_000  # of a dense factor
+_FACTOR_PER_NUMBER = 3000  # multiplications of a dense factor for each stored number of sparse rows, at most
 _ROWS_TO_CONVERGE = 30  # times p, for well-conditioned rows and six digits
 _TIME_TO_FIND_A_ROW = 250  # sparse rows far apart in memory: as long as so many numbers take
 _SLOW = 4 * _ROWS_TO_CONVERGE  # times p rows still needed: anything else is faster
@@ -72,7 +75,7 @@ class Auto:
         if self._is_tiny():
             small = "The system is small: "
             return self._least_squares(small, "all") if self._sparse else self._sample_first(small)
-        if not self._sparse and system.n_columns <= _FEW_COLUMNS and system.n_rows >= 2 * system.n_columns:
+        if not self._sparse and system.n_columns <= _FEW_COLUMNS and system.n_rows >= _TALL * system.n_columns:
             return self._sample_first("There are few columns: ")
         if self._passes_are_cheaper():
             return self._least_squares(
@@ -132,12 +135,12 @@ class Auto:
         """Tell whether all rows are factored at once in next to no time, or there are hardly more rows than columns."""
         n, p, entries = self.system.n_rows, self.system.n_columns, self.system.entries_per_row
         work = n * entries**2 + p**3 / 3
-        return work <= _TINY or (n < 2 * p and n * float(p) * min(n, p) <= 40 * _TINY)
+        return work <= _TINY or (n < _TALL * p and n * float(p) * min(n, p) <= _TINY_IF_NOT_TALL)
 
     def _can_be_factored(self) -> bool:
         """Tell whether a sample can be factored, in the time of some passes if the rows are sparse."""
         n, p, entries = self.system.n_rows, self.system.n_columns, self.system.entries_per_row
-        return p <= _MOST_COLUMNS and n >= 2 * p and (not self._sparse or p**3 < 3000 * n * entries)
+        return p <= _MOST_COLUMNS and n >= _TALL * p and (not self._sparse or p**3 < _FACTOR_PER_NUMBER * n * entries)
 
     def _passes_are_cheaper(self) -> bool:
         """Tell whether conjugate gradients over all rows beat random rows even if all is well."""
