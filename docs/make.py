@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rowsolve.cli.methods import methods_as_markdown
 from rowsolve.race.report import machine_in_words, results_as_markdown
-from rowsolve.race.results import of_document
+from rowsolve.race.results import Result, of_document
 
 ROOT = Path(__file__).parent.parent
 ORDERS = ("in order", "random")
@@ -26,10 +26,15 @@ def put(text: str, name: str, content: str) -> str:
     return before + start + content + end + rest.split(end)[1]
 
 
+def race_results() -> list[Result]:
+    """Return what `make bench` found last."""
+    text = (ROOT / "benchmarks" / "results" / "race.json").read_text(encoding="utf-8")
+    return of_document(json.loads(text))
+
+
 def race() -> str:
     """Return the table of what `make bench` found last."""
-    text = (ROOT / "benchmarks" / "results" / "race.json").read_text(encoding="utf-8")
-    return results_as_markdown(of_document(json.loads(text)))
+    return results_as_markdown(race_results())
 
 
 def limits() -> str:

@@ -1,12 +1,17 @@
-"""The README says nothing that a command did not say."""
+"""The README and the guides say nothing that a command did not say."""
 
 from __future__ import annotations
 
+import inspect
+import re
+from itertools import combinations
 from pathlib import Path
 
 import pytest
 
+from rowsolve import _auto
 from rowsolve.cli.methods import methods_as_markdown
+from rowsolve.race.results import Outcome, Result
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -31,7 +36,8 @@ def test_readme__python_runs():
 
 
 @pytest.mark.parametrize(
-    "name", ["LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "docs/demo.png", "benchmarks/results/race.png"]
+    "name",
+    ["LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "docs/choosing.md", "docs/demo.png", "benchmarks/results/race.png"],
 )
 def test_files__that_the_readme_points_to_are_there(name):
     assert (ROOT / name).exists()
@@ -47,3 +53,63 @@ def test_paper__has_the_numbers_of_the_tables_that_the_command_wrote(monkeypatch
     for name in ("figure-1.png", "figure-2.png", "figure-3.png", "map.png", "sketch.png"):
         assert (ROOT / "docs" / "paper" / name).exists()
         assert f"(paper/{name})" in text
+
+
+@pytest.fixture
+def choosing(monkeypatch):
+    """The script that fills docs/choosing.md."""
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    import choosing
+
+    return choosing
+
+
+def test_choosing__has_the_tables_of_the_policy_and_of_the_last_race(choosing):
+    text = choosing.PAGE.read_text(encoding="utf-8")
+    assert choosing.filled(text) == text, "run `make docs`"
+    assert "(choosing.png)" in text
+
+
+def test_choosing__has_every_decision_of_auto_and_no_other(choosing):
+    turns = [*choosing.first_turns(), *(turn for turns in choosing.next_turns().values() for turn in turns)]
+    said, source = [turn.says for turn in turns if turn.says], inspect.getsource(_auto)
+    assert [words for words in said if words not in source] == []
+    reasons = re.findall(r'"([^"{]+): "', source)
+    assert len(reasons) == 7
+    assert [reason for reason in reasons if not any(words in reason for words in said)] == []
+
+
+def test_choosing__tells_how_auto_ended(choosing):
+    def outcome(name, status, passes, seconds=(), *, ours=False):
+        verdict = "reached" if seconds else "never"
+        return Outcome(name, ours, "tolerance", verdict, "too hard", None, seconds, 0.1, status, passes)
+
+    def result(case, family, *outcomes):
+        return Result(case, family, 20_000, 100, "dense", 1e-6, "known", 1, outcomes)
+
+    quick = outcome("rowsolve auto", "CONVERGED (direct)", 0.0123, (0.5,), ours=True)
+    short = outcome("rowsolve auto", "MAX_PASSES (refined)", 1234.5, ours=True)
+    failed = outcome("rowsolve auto", "raised ValueError: no", None, ours=True)
+    lsqr, gram = outcome("scipy lsqr", "", 37.0, (2.0,)), outcome("normal equations", "", None, (3.0,))
+    races = [result("a", "one", quick, gram, lsqr), result("b", "one", short, gram), result("c", "two", failed)]
+    assert choosing.corpus(races).splitlines() == [
+        "`auto` reached a true relative error of 1e-06 in 1 of 3 cases, in 1 of them before everybody else.",
+        "",
+        "| family | case | size | `auto` ended with | passes over A | best other | its passes | its time / ours |",
+        "|---|---|---|---|---|---|---|---|",
+        "| one | a | 20,000 x 100 | `direct` | 0.01 | scipy lsqr | 37 | 4.00 |",
+        "|  | b | 20,000 x 100 | `refined`: MAX_PASSES | 1,234 | normal equations | in memory | never |",
+        "| two | c | 20,000 x 100 | never: best error 1.0e-01; too hard |  | nobody |  | nobody |",
+    ]
+
+
+def test_choosing__picture_has_the_thresholds_of_today_and_no_words_upon_others(choosing):
+    from PIL import Image
+
+    figure = choosing.picture()
+    with Image.open(choosing.PICTURE) as kept:
+        assert kept.text["Description"] == choosing.words_of(figure), "run `make docs`"
+    figure.draw_without_rendering()
+    boxes = [(text.get_text(), text.get_window_extent()) for text in figure.axes[0].texts if text.get_text()]
+    assert [words for words, box in boxes if box.x0 < 0 or box.x1 > figure.bbox.x1 or box.y0 < 0] == []
+    assert [(a, b) for (a, one), (b, other) in combinations(boxes, 2) if one.overlaps(other)] == []

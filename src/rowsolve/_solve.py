@@ -54,7 +54,9 @@ def solve(
     b : array_like of shape (n,), or path
     method : str or Method
         A name (``rowsolve methods`` lists them) or an object with parameters such as ``rowsolve.Block(8)``.
-        ``"auto"`` takes ``rowsolve.Randomized(weights="uniform", replace=False)``.
+        ``"auto"`` begins with what is fastest if all is well and goes on with another method if it is not: x then
+        solves the equations, or is their least-squares solution, or solves all but a few wrong ones (`rows_off`).
+        The message says which and why; docs/choosing.md has the decisions.
     x0 : array_like of shape (p,), optional
         Where to start; zero if not given. When many x satisfy the equations (wide or rank-deficient A), the
         result is the solution nearest to `x0`: the one of least norm for ``x0 = 0``.
@@ -75,7 +77,7 @@ def solve(
         allow). Methods that draw rows without looking at x then run a chain of steps on each thread, from the same x on
         different rows, and go on from the best point that all chains together can reach; small systems, where that
         does not pay, stay on one thread. With ``threads=1`` every method takes its steps one after another, as
-        published.
+        published. BLAS, which factors for ``"direct"`` and ``"refined"``, has its own setting.
     check : {"sampled", "full"}
         Before x is given back, look at 256 random rows that were never used, or at all rows. Rows are
         checked for NaN and infinity as they are read, so only ``"full"`` is sure to find one.

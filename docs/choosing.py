@@ -1,0 +1,332 @@
+"""Make what a program can make of docs/choosing.md: what `auto` does, how it fared over the corpus, the picture.
+
+make docs
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from make import put, race_results
+
+from rowsolve import _auto, solve
+from rowsolve.experiments.style import new_figure
+from rowsolve.kernels.rows import CSRRows
+from rowsolve.methods import direct
+from rowsolve.race.report import outcome_in_words, ratio_in_words
+from rowsolve.race.results import REACHED, Outcome, Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+HERE = Path(__file__).parent
+PAGE, PICTURE = HERE / "choosing.md", HERE / "choosing.png"
+RTOL = inspect.signature(solve).parameters["rtol"].default
+
+# The palette of Okabe and Ito; every box also has its name in it.
+COLOURS = {
+    "randomized": "#CC79A7", "direct": "#E69F00", "refined": "#0072B2", "quantile": "#009E73", "deflated": "#56B4E9",
+    "accelerated-block": "#D55E00",
+}  # fmt: skip
+QUESTION, FAINT = "#F3F3F3", "#666666"
+WIDTH, HEIGHT, TOP = 10.4, 7.6, 6.55  # inches; TOP is the middle of the first boxes
+
+
+class Turn(NamedTuple):
+    """A decision of `auto`.
+
+    Attributes
+    ----------
+    when, then : str
+        For the page: under which condition, and what it does.
+    says : str
+        What the message has about it.
+    short : str
+        The condition as the picture has it; empty if it is not in it.
+    """
+
+    when: str
+    then: str
+    says: str = ""
+    short: str = ""
+
+
+def millions(value: float) -> str:
+    """Return a large number in words."""
+    return f"{value / 1e6:,.0f} million"
+
+
+def shortest_row_for_random_access(rows_per_column: int) -> int:
+    """Ask `auto` from how many entries a row on it takes sparse rows at random, at the usual tolerance."""
+    p, empty = 10_000, np.empty(0)
+    system: Any = SimpleNamespace(rows=CSRRows(empty, empty, empty), n_rows=rows_per_column * p, n_columns=p)
+    policy = _auto.Auto(system, empty, RTOL, begin=None, rng=None)  # type: ignore[arg-type]
+    for entries in range(1, p):
+        system.entries_per_row = entries
+        if not policy._passes_are_cheaper():
+            return entries
+    return p
+
+
+def first_turns() -> list[Turn]:
+    """Return how `auto` begins: the first that holds."""
+    tall, few, rows = _auto._TALL, _auto._FEW_COLUMNS, _auto._ROWS_TO_CONVERGE
+    short = shortest_row_for_random_access(10)
+    return [
+        Turn("`damp` is above 0", "`refined`", "`damp` asks for a least-squares method", "damp > 0?"),
+        Turn(
+            f"small: n e² + p³ / 3 is at most {millions(_auto._TINY)}, or n < {tall} p and n p min(n, p) is at most "
+            f"{millions(_auto._TINY_IF_NOT_TALL)}",
+            "`direct`; `refined` if A is sparse", "The system is small",
+            f"Small?\nall rows are factored by at most\n{millions(_auto._TINY)} multiplications",
+        ),
+        Turn(
+            f"dense, p at most {few:,}, n at least {tall} p", "`direct`", "There are few columns",
+            f"Dense, with few columns?\np ≤ {few:,}, n ≥ {tall} p",
+        ),
+        Turn(
+            f"passes over all rows are predicted to be cheaper than {rows} p random ones: short sparse rows "
+            f"(at n = 10 p and `rtol={RTOL:g}` of fewer than {short} entries), or a large A that is not tall",
+            "`refined`", "passes over all of them are cheaper than random access",
+            f"Sparse, with short rows?\nn = 10 p: fewer than {short} entries",
+        ),
+        Turn("none of these", "`randomized`, each row once before any comes again"),
+    ]  # fmt: skip
+
+
+def next_turns() -> dict[str, list[Turn]]:
+    """Return what comes after each method."""
+    most, tall, spare = _auto._MOST_COLUMNS, _auto._TALL, direct._SPARE
+    wild = f"{_auto._WILD:g}"
+    slow, few = f"more than {_auto._SLOW} p rows to go", f"p > {most:,}, n < {tall} p"
+    return {
+        "randomized": [
+            Turn("the error met the tolerance, and fresh rows agree", "done"),
+            Turn(
+                f"{slow} at the pace seen",
+                f"`direct`; `refined` if {few}, or A is sparse and p³ more than {_auto._FACTOR_PER_NUMBER:,} n e",
+                "fell slowly, so A is ill-conditioned",
+                f"{slow}:\nill-conditioned (refined if\np > {most:,} or n < {tall} p)",
+            ),
+            Turn(
+                "x keeps moving while the probe comes to rest", "`refined`", "x did not come to rest",
+                "x keeps\nmoving: the\nequations\ncontradict\neach other",
+            ),
+        ],
+        "direct": [
+            Turn(f"{spare} rows beyond the p that are solved, and fresh ones, agree", "done"),
+            Turn("they do not", "`refined`", "The other rows do not agree", "other rows\ndo not agree"),
+        ],
+        "refined": [
+            Turn("no residual stands out", "done: the least-squares solution"),
+            Turn(
+                f"of {_auto._ROWS_FOR_THE_TAIL:,} rows the largest residual is above {wild} times the median, or the "
+                f"root mean square of all above {_auto._HEAVY:g} times it (and {_auto._CLEAN:g} of b); not with `damp`",
+                "`quantile`", "A few rows are far off", f"a few residuals are above\n{wild} times the median",
+            ),
+        ],
+        "quantile": [
+            Turn("all other rows agree", "done: x without those rows; `solution.rows_off` lists them"),
+            Turn("they do not, or a limit ends it first", "the x of `refined`", "but the others do not agree either"),
+        ],
+    }  # fmt: skip
+
+
+def decisions() -> str:
+    """Return what `auto` does as two tables."""
+    lines = ["| the first that holds | `auto` begins with | its message says |", "|---|---|---|"]
+    lines += [f"| {turn.when} | {turn.then} | {_quoted(turn)} |" for turn in first_turns()]
+    lines += ["", "| after | if | then | its message says |", "|---|---|---|---|"]
+    for method, turns in next_turns().items():
+        lines += [f"| `{method}` | {turn.when} | {turn.then} | {_quoted(turn)} |" for turn in turns]
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(turn: Turn) -> str:
+    return f"“{turn.says}”" if turn.says else ""
+
+
+def corpus(results: Sequence[Result]) -> str:
+    """Return with which method `auto` ended in each case, beside the best peer."""
+    reached = [one for one in results if one.ours.verdict == REACHED]
+    faster = [one for one in reached if one.best_ratio >= 1.0]
+    errors = " or ".join(sorted({f"{one.error:g}" for one in results}))
+    found = f"`auto` reached a true relative error of {errors} in {len(reached)} of {len(results)} cases"
+    lines = [
+        f"{found}, in {len(faster)} of them before everybody else.",
+        "",
+        "| family | case | size | `auto` ended with | passes over A | best other | its passes | its time / ours |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    before = ""
+    for one in results:
+        peer, size = one.best_peer, f"{one.n_rows:,} x {one.n_columns:,}"
+        cells = [
+            one.family if one.family != before else "", one.case, size, ending(one.ours), passes(one.ours),
+            peer.name if peer else "nobody", passes(peer) if peer else "", ratio_in_words(one.best_ratio),
+        ]  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+        before = one.family
+    return "\n".join(lines) + "\n"
+
+
+def ending(ours: Outcome) -> str:
+    """Return the last method of a run of ours, and its status if it did not converge."""
+    found = re.fullmatch(r"(\w+) \((.+)\)", ours.status)
+    if found is None:
+        return outcome_in_words(ours)
+    status, method = found.groups()
+    return f"`{method}`" if status == "CONVERGED" else f"`{method}`: {status}"
+
+
+def passes(outcome: Outcome) -> str:
+    """Return how often A was read over; those that get there without a count factor all of A."""
+    if outcome.passes is None:
+        return "in memory" if outcome.verdict == REACHED else ""
+    return f"{outcome.passes:.2f}" if outcome.passes < 10 else f"{outcome.passes:,.0f}"
+
+
+def filled(text: str) -> str:
+    """Return the page with its tables made anew."""
+    return put(put(text, "decisions", decisions()), "corpus", corpus(race_results()))
+
+
+def picture() -> Figure:
+    """Draw what `auto` begins with, on the right what comes next, and below what to ask for by name."""
+    figure = new_figure(WIDTH, HEIGHT)
+    figure.set_layout_engine("none")
+    axes: Axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
+    axes.set_xlim(0.0, WIDTH)
+    axes.set_ylim(0.0, HEIGHT)
+    axes.set_axis_off()
+    _draw_first(axes)
+    _draw_next(axes)
+    _draw_by_name(axes)
+    return figure
+
+
+def _draw_first(axes: Axes) -> None:
+    """Draw the questions, one below the other, and the methods that the answers lead to."""
+    left, width, height, gap, pills = 0.15, 2.75, 0.74, 1.1, 4.15
+    axes.text(left, TOP + 0.62, "solve(A, b) begins with …", fontsize=12, weight="bold")
+    answers = (["refined"], ["direct", "refined if sparse"], ["direct"], ["refined"])
+    middle, y = left + width / 2, TOP
+    for turn, names in zip(first_turns()[:-1], answers, strict=True):
+        _box(axes, left, y, width, height, turn.short, QUESTION, FAINT)
+        _arrow(axes, (left + width, y), (pills - 0.68, y), "yes")
+        for j, name in enumerate(names):
+            _pill(axes, pills, y + 0.21 * (len(names) - 1 - 2 * j), name)
+        _arrow(axes, (middle, y - height / 2), (middle, y - gap + height / 2), "no")
+        y -= gap
+    _pill(axes, middle, y + height / 2 - 0.17, "randomized")
+    words = f"A has n rows and p columns; rtol = {RTOL:g}"
+    axes.text(left, y - 0.2, words, fontsize=8.5, va="center", color=FAINT)
+
+
+def _draw_next(axes: Axes) -> None:
+    """Draw the methods, one below the other, with the reasons to go on to the next."""
+    left, width, height, gap = 6.3, 2.45, 0.68, 1.42
+    axes.text(left - 1.2, TOP + 0.62, "… and goes on if it has to", fontsize=12, weight="bold")
+    turns, middle = next_turns(), left + width / 2
+    costs = {
+        "randomized": f"about {_auto._ROWS_TO_CONVERGE} p rows if all is well",
+        "direct": f"p + {direct._SPARE} rows, solved exactly",
+        "refined": "one pass over A a step",
+        "quantile": "random rows, none far away",
+    }
+    results = ("A x = b", "A x = b", "least squares", "A x = b but for\nsome rows")
+    for i, (name, result) in enumerate(zip(turns, results, strict=True)):
+        y = TOP - i * gap
+        _box(axes, left, y, width, height, f"$\\bf{{{name}}}$\n{costs[name]}", *_shades(name))
+        _arrow(axes, (left + width, y), (left + width + 0.5, y))
+        axes.text(left + width + 0.67, y, "$\\bf{x}$", fontsize=13, ha="center", va="center")
+        axes.text(left + width + 0.67, y - 0.2, result, fontsize=8.5, ha="center", va="top", color=FAINT)
+        why = turns[name][1].short
+        if why:
+            _arrow(axes, (middle, y - height / 2), (middle, y - gap + height / 2))
+            axes.text(middle + 0.12, y - gap / 2, why, fontsize=9, va="center")
+    _skip(axes, left, TOP, TOP - 2 * gap, turns["randomized"][2].short)
+    end = "if the others do not agree: the x of refined"
+    axes.text(left, TOP - 3 * gap - height / 2 - 0.1, end, fontsize=8.5, va="top", color=FAINT)
+
+
+def _skip(axes: Axes, left: float, start: float, end: float, why: str) -> None:
+    """Draw a way past the box between."""
+    axes.plot([left, left - 0.3, left - 0.3], [start, start, end], color=FAINT, linewidth=1.2)
+    _arrow(axes, (left - 0.3, end), (left, end))
+    axes.text(left - 0.38, (start + end) / 2, why, fontsize=9, ha="right", va="center")
+
+
+def _draw_by_name(axes: Axes) -> None:
+    """Draw what a person must ask for."""
+    axes.plot([0.15, WIDTH - 0.15], [1.55, 1.55], color="#CCCCCC", linewidth=1.0)
+    axes.text(0.15, 1.25, "Name a method yourself for …", fontsize=12, weight="bold")
+    reasons = {
+        "refined": "least squares even if\na few rows are far off",
+        "quantile": "b known to be wrong\nhere and there",
+        "deflated": "p too large to factor:\ntight clusters, or a few\nlarge singular values",
+        "accelerated-block": "p too large to factor:\nsingular values\nthat decay",
+        "block, …": "studies: the methods\nof the paper",
+    }
+    for i, (name, why) in enumerate(reasons.items()):
+        x = 0.15 + i * 2.08
+        _pill(axes, x + 0.75, 0.92, name, width=1.5)
+        axes.text(x, 0.68, why, fontsize=9, va="top")
+
+
+def _shades(name: str) -> tuple[str, str]:
+    """Return a light and the full colour of a method."""
+    from matplotlib.colors import to_hex, to_rgb
+
+    colour = COLOURS.get(name.split(maxsplit=1)[0], FAINT)
+    return to_hex([0.78 + 0.22 * part for part in to_rgb(colour)]), colour
+
+
+def _box(axes: Axes, left: float, y: float, width: float, height: float, words: str, fill: str, edge: str) -> None:
+    from matplotlib.patches import FancyBboxPatch
+
+    shape = FancyBboxPatch(
+        (left, y - height / 2), width, height, boxstyle="round,pad=0,rounding_size=0.1", facecolor=fill, edgecolor=edge,
+        linewidth=1.4,
+    )  # fmt: skip
+    axes.add_patch(shape)
+    axes.text(left + width / 2, y, words, fontsize=9.5, ha="center", va="center", linespacing=1.25)
+
+
+def _pill(axes: Axes, x: float, y: float, name: str, width: float = 1.3) -> None:
+    _box(axes, x - width / 2, y, width, 0.34, name, *_shades(name))
+
+
+def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], word: str = "") -> None:
+    axes.annotate(
+        "", end, start, arrowprops={"arrowstyle": "-|>", "color": FAINT, "linewidth": 1.2, "shrinkA": 0, "shrinkB": 0}
+    )
+    across = start[1] == end[1]
+    x, y = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
+    if across:
+        axes.text(x, y + 0.04, word, fontsize=9, color=FAINT, ha="center", va="bottom")
+    else:
+        axes.text(x + 0.08, y, word, fontsize=9, color=FAINT, va="center")
+
+
+def words_of(figure: Figure) -> str:
+    """Return all words in a picture; they are kept in its file, so that a stale one is found out."""
+    return "\n".join(text.get_text() for text in figure.axes[0].texts if text.get_text())
+
+
+def main() -> None:
+    """Rewrite the tables of docs/choosing.md, and the picture."""
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    figure = picture()
+    figure.savefig(PICTURE, dpi=150, metadata={"Description": words_of(figure), "Software": None})
+
+
+if __name__ == "__main__":
+    main()
