@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         Quantile,
         Randomized,
         Refined,
+        TailAverage,
     )
 
 __version__ = "0.1.0"
@@ -58,6 +59,7 @@ _HOMES = {
         "Quantile",
         "Randomized",
         "Refined",
+        "TailAverage",
     ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -84,6 +86,7 @@ __all__ = [
     "Residual",
     "Solution",
     "Status",
+    "TailAverage",
     "incoherence_transform",
     "pave",
     "solve",

@@ -21,6 +21,7 @@ from rowsolve._check import (
 from rowsolve._monitor import Monitor, Tolerance
 from rowsolve._solution import Event, History, Status
 from rowsolve._system import WORK_OF_A_BURST, OutOfTime, System
+from rowsolve._tail import Tail
 from rowsolve.kernels.sweep import sweep
 from rowsolve.methods.base import Method, Plan, RowMethod, StepMethod
 from rowsolve.methods.oblivious import Chains, ObliviousPlan, chains_pay
@@ -58,6 +59,7 @@ class Run:
     suspects: np.ndarray = field(default_factory=lambda: _NO_ROWS)  # fresh rows that disagreed with x
     off: np.ndarray = field(default_factory=lambda: _NO_ROWS)  # rows that contradict the others
     finding: Finding | None = None
+    tail: Tail | None = None  # of the iterates, if they were averaged
 
     def __post_init__(self) -> None:
         self.clock = self.system.clock
@@ -125,7 +127,7 @@ class Run:
         self.rows_prepared, self.prepared_at = system.rows_read, self.clock.elapsed
         status = self._iterate(plan)
         if status is Status.INCONSISTENT and not self.off.size:
-            self._average(plan)
+            return self._average(plan)
         return status
 
     def _start_monitor(self, *, warm: bool = True) -> None:
@@ -295,38 +297,72 @@ class Run:
         """How far x may be from a hyperplane: three times the error allowed, and rounding."""
         return 3.0 * self.monitor.allowed + 16.0 * self.tolerance.eps * self.monitor.norm_x
 
-    def _average(self, plan: Plan) -> None:
-        """Average the iterates of some more bursts: contradicting equations keep x moving around its mean.
+    def _average(self, plan: Plan) -> Status:
+        """Average the iterates of more bursts: contradicting equations keep x moving around its mean.
+
+        A while will do, unless the mean tends to the least-squares solution: then until it is as good as asked, if that
+        takes no more rows than are allowed. The mean of fewer bursts than x took to get here may be of iterates
+        that are all alike, so no other is called converged.
+        """
+        assert isinstance(self.method, RowMethod)
+        tail = self.tail = Tail(self.x.size)
+        so_far = self.monitor.n_rows_seen // self.monitor.rows[-1]
+        wanted = max(so_far if self.method.averages else min(so_far, _MOST_AVERAGED), _FEWEST_AVERAGED)
+        try:
+            while self.clock.left > 0.0 and self.rows_allowed >= 1:
+                self._advance(plan)
+                tail.add(self.x)
+                self._emit("solve")
+                if tail.count < wanted:
+                    continue
+                if not self.method.averages:
+                    break
+                missing = self._bursts_to_average(tail)
+                if missing <= 0.0:
+                    return Status.CONVERGED
+                if missing * self.monitor.rows[-1] > self.rows_allowed:
+                    break
+                wanted = tail.count + min(math.ceil(missing), tail.count)
+            return Status.INCONSISTENT
+        finally:
+            self._take_mean(tail, measured=self.method.averages and tail.count >= so_far)
+
+    def _bursts_to_average(self, tail: Tail) -> float:
+        """Return how many more are needed, as the error of the mean falls by the square root of their number."""
+        allowed = self.monitor.allowed / self.monitor.margin
+        return tail.count * ((tail.error / allowed) ** 2 - 1.0) if allowed > 0.0 else math.inf
+
+    @property
+    def passes_to_average(self) -> float:
+        """How many more passes would make the mean as good as asked; NaN if it does not get better by averaging."""
+        if self.tail is None or not getattr(self.method, "averages", False):
+            return math.nan
+        return self._bursts_to_average(self.tail) * self.monitor.rows[-1] / self.system.n_rows
+
+    def _take_mean(self, tail: Tail, *, measured: bool) -> None:
+        """Make the mean the x to give back, if there is one to speak of.
 
         Neighbouring iterates are alike as far as a burst lets x remember, so the mean of many is worth fewer
-        independent ones. Half the distance between the means of the two halves measures its error as well.
+        independent ones. That bounds the error of a short tail; a long one has `measured` it.
         """
-        n_bursts = self.monitor.n_rows_seen // self.monitor.rows[-1]
-        halves, half = np.zeros((2, self.x.size)), min(max(n_bursts, _FEWEST_AVERAGED), _MOST_AVERAGED) // 2
-        for t in range(2 * half):
-            if self.clock.left <= 0.0 or self.rows_allowed < 1:
-                return
-            self._advance(plan)
-            halves[t // half] += self.x / half
-            self._emit("solve")
-        if half:
-            self.iterates[0] = halves.mean(axis=0)
-            likeness = math.sqrt(self.monitor.memory(self.monitor.rows[-1]))
-            worth = max(1.0, 2 * half * (1.0 - likeness) / (1.0 + likeness))
-            expected = self.monitor.error / math.sqrt(worth)
-            measured = 0.5 * float(np.linalg.norm(halves[1] - halves[0]))
-            self.monitor.settle(self.iterates[0], max(expected, measured))
+        if math.isnan(tail.error):
+            return
+        likeness = math.sqrt(self.monitor.memory(self.monitor.rows[-1]))
+        worth = max(1.0, tail.count * (1.0 - likeness) / (1.0 + likeness))
+        expected = 0.0 if measured else self.monitor.error / math.sqrt(worth)
+        self.iterates[0] = tail.mean
+        self.monitor.settle(self.x, max(expected, tail.error))
 
     def _certify(self, status: Status) -> Status:
         """Find out the residual, unless the last check of fresh rows has."""
         if self.off.size:
             self.off, _ = rows_off(self.system, self.off, self.x, self.limit)
         if self.check == "full" and status is not Status.MAX_SECONDS:
-            if self.finding is None or not self.finding.residual.full or status is Status.INCONSISTENT:
+            if self.finding is None or not self.finding.residual.full or self.tail or status is Status.INCONSISTENT:
                 self.finding = full_check(self.system, self.x, self.limit)
             if self.off.size:
                 self.off = self.finding.off
-        elif status not in (Status.CONVERGED, Status.PRECISION):
+        elif self.tail is not None or status not in (Status.CONVERGED, Status.PRECISION):
             self.finding = sampled_check(self.system, self.x, self.limit, self.rng)
         return status
 

@@ -71,6 +71,8 @@ def _inconsistent(run: Run) -> str:
     if math.isnan(run.monitor.noise):  # only a zero row, told apart
         return ""
     noise = run.monitor.noise / run.monitor.norm_x if run.monitor.norm_x else math.inf
+    if 0.0 < run.passes_to_average < math.inf:
+        words = f"{words} About {_number(run.passes_to_average)} more passes would bring the mean to the tolerance."
     return (
         f"{words} A row moves x by {noise:.1e} * norm(x), however often it is used. "
         "Way out: method='refined' for the exact least-squares solution."
@@ -104,6 +106,12 @@ def _checked(run: Run, status: Status) -> str:
     residual = run.finding.residual
     if run.method.least_squares:
         return f"This is the least-squares solution; its relative residual is {residual}."
+    if run.tail is not None:
+        return (
+            "The equations contradict each other: x is the mean of the last "
+            f"{_number(run.tail.count * run.monitor.rows[-1])} steps, which tends to the least-squares solution; its "
+            f"relative residual is {residual}."
+        )
     if residual.full:
         return f"All {residual.n_rows:,} rows were checked and agree."
     if residual.n_fresh < 100:

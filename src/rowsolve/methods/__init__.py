@@ -17,6 +17,7 @@ from rowsolve.methods.paving import Paving
 from rowsolve.methods.quantile import Quantile
 from rowsolve.methods.randomized import Randomized
 from rowsolve.methods.refined import Refined
+from rowsolve.methods.tail_average import TailAverage
 
 __all__ = [
     "JL",
@@ -35,10 +36,11 @@ __all__ = [
     "Quantile",
     "Randomized",
     "Refined",
+    "TailAverage",
 ]
 
 _ALL: tuple[type[Method], ...] = (
-    Cyclic, Randomized, JL, Block, ClusterJL, ClusterBlock, Paving, AcceleratedBlock, Deflated, Extended, Greedy,
-    Quantile, Direct, Refined,
+    Cyclic, Randomized, JL, Block, ClusterJL, ClusterBlock, Paving, AcceleratedBlock, Deflated, Extended, TailAverage,
+    Greedy, Quantile, Direct, Refined,
 )  # fmt: skip
 METHODS: dict[str, type[Method]] = {method.name: method for method in _ALL}

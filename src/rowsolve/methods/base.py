@@ -94,6 +94,7 @@ class RowMethod(Method):
     """A way to choose rows to project on; state lives in the plan. The monitor judges by what the rows do."""
 
     in_given_order: ClassVar[bool] = False  # the first rows taken need not be like the rest
+    averages: ClassVar[bool] = False  # whether the mean of its iterates tends to the least-squares solution
 
     @abstractmethod
     def prepare(self, system: System, rng: np.random.Generator) -> Any:
