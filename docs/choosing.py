@@ -94,7 +94,7 @@ def first_turns() -> list[Turn]:
         Turn(
             f"passes over all rows are predicted to be cheaper than {rows} p random ones: short sparse rows "
             f"(at n = 10 p and `rtol={RTOL:g}` of fewer than {short} entries), or a large A that is not tall",
-            "`refined`", "passes over all of them are cheaper than random access",
+            "`refined`", "To read all rows in order is cheaper here",
             f"Sparse, with short rows?\nn = 10 p: fewer than {short} entries",
         ),
         Turn("none of these", "`randomized`, each row once before any comes again"),

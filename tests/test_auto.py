@@ -57,7 +57,7 @@ def test_noise__leads_to_the_least_squares_solution(condition, last, noise):
     error = relative_error(solution.x, np.linalg.lstsq(A, b)[0])
     assert error < 2e-6
     assert error / 3 < solution.error_estimate < 10 * error or error < 1e-10
-    assert "the least-squares solution was found with 'refined'" in solution.message
+    assert "'refined' looked for the least-squares solution" in solution.message
 
 
 @pytest.mark.parametrize("n", [40, 200, 3000])
@@ -77,7 +77,7 @@ def test_short_sparse_rows__are_read_in_order():
     solution = rowsolve.solve(A, A @ x_true, rng=0)
     assert stages(solution) == ["refined"]
     assert relative_error(solution.x, x_true) < 2e-6
-    assert "The rows are short" in solution.message
+    assert "To read all rows in order is cheaper here" in solution.message
 
 
 def test_limits__hold_for_all_stages_together():
@@ -130,3 +130,22 @@ def test_noise_with_heavy_tails__still_gives_the_least_squares_solution(freedom)
     assert relative_error(solution.x, np.linalg.lstsq(A, b)[0]) < 2e-6
     assert solution.method == "refined"
     assert not solution.rows_off.size
+
+
+def test_quantile__that_is_stopped_says_so_and_leaves_the_least_squares_solution():
+    A, b, _ = gaussian(5000, 40)
+    b[::50] += 100.0
+    seen = []
+
+    def stop(event):
+        seen.append(event.rows_read)
+        return len(seen) > 5
+
+    full = rowsolve.solve(A, b, rng=0)
+    assert stages(full)[-1] == "quantile"
+    n_before = full.history.method.index("quantile")
+    assert n_before <= 5
+    solution = rowsolve.solve(A, b, rng=0, callback=stop)
+    assert solution.status is Status.STOPPED
+    assert "was stopped before it was done" in solution.message
+    assert relative_error(solution.x, np.linalg.lstsq(A, b)[0]) < 1e-6

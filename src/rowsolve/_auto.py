@@ -78,9 +78,7 @@ class Auto:
         if not self._sparse and system.n_columns <= _FEW_COLUMNS and system.n_rows >= _TALL * system.n_columns:
             return self._sample_first("There are few columns: ")
         if self._passes_are_cheaper():
-            return self._least_squares(
-                "The rows are short, so passes over all of them are cheaper than random access: "
-            )
+            return self._least_squares("To read all rows in order is cheaper here than to pick some at random: ")
         return self._rows_first()
 
     def _rows_first(self) -> Status:
@@ -104,18 +102,22 @@ class Auto:
     def _least_squares(self, why: str, preconditioner: str = "auto") -> Status:
         """Find the least-squares solution; if it is torn by a few wild rows, look for an x without them."""
         method = Refined(preconditioner)  # type: ignore[arg-type]
-        status = self._stage(method, f"{why}the least-squares solution was found with 'refined'.")
+        status = self._stage(method, f"{why}'refined' looked for the least-squares solution.")
         if status is not Status.CONVERGED or self.system.damp > 0.0 or not self._has_wild_rows():
             return status
         least_squares, why = self.run, "A few rows are far off, so 'quantile' looked for an x without them"
         self.words.append(f"{why}.")
         self.run = self._begin(Quantile(), self.x0)
         self.run.check = "full"  # so that all of them are listed
-        if self.run.go() is Status.CONVERGED:
-            return Status.CONVERGED
+        found = self.run.go()
+        if found is Status.CONVERGED:
+            return found
         self.run = least_squares
-        self.words[-1] = f"{why}, but the others do not agree either: x is the least-squares solution of all."
-        return status
+        if found in (Status.INCONSISTENT, Status.SLOW, Status.PRECISION):
+            self.words[-1] = f"{why}, but the others do not agree either: x is the least-squares solution of all."
+            return status
+        self.words[-1] = f"{why}, but was stopped before it was done: x is the least-squares solution of all."
+        return found if found in (Status.STOPPED, Status.INTERRUPTED) else status
 
     def _stage(self, method: Method, why: str, give_up: Callable[[Monitor], Status | None] = lambda _: None) -> Status:
         """Run one method, from x0: the error of an x that another has left is like no random vector.
@@ -147,7 +149,8 @@ class Auto:
         n, p, entries = self.system.n_rows, self.system.n_columns, self.system.entries_per_row
         passes = 2.0 + 2.0 * self.digits / math.log(max(n / p, 2.0))
         find = _TIME_TO_FIND_A_ROW if self._sparse else 0.0
-        return passes * n * entries < _ROWS_TO_CONVERGE * p * (entries + find)
+        rows = _ROWS_TO_CONVERGE * p * self.digits / math.log(1e6)
+        return passes * n * entries < rows * (entries + find)
 
     def _watch(self, monitor: Monitor) -> Status | None:
         """End the stage when it is clear that something else is faster."""
