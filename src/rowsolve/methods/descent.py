@@ -153,14 +153,16 @@ class Descent:
                 return False
         return self.last_step <= _AT_REST * enough
 
-    def rounding(self) -> float:
-        """Return how far rounding keeps x from the solution.
+    def rounding(self, eps: float) -> float:
+        """Return how far rounding keeps x from the solution; `eps` is the relative precision of A and b as given.
 
-        That of A x spreads to x by ``A**+``, that of the sums in ``A'r`` by ``(A'A)**-1``; each is random.
+        That of A x spreads to x by ``A**+``, that of the sums in ``A'r`` by ``(A'A)**-1``, that of the numbers of a
+        row, a third of `eps` or so each, like noise in b; all are random.
         """
-        norm_x = norm(self.x)
+        norm_x, n, p = norm(self.x), self.system.n_rows, self.x.size
         if self.factor is None:
-            return _EPS * math.sqrt(self.x.size) * norm_x
+            return max(_EPS * math.sqrt(p), 0.3 * eps * math.sqrt(p / n)) * norm_x
+        as_given = 0.3 * eps * self.factor.harm / math.sqrt(n * p) * norm_x
         of_sums = math.sqrt(self.residual_sq / self.x.size) * self.factor.spread
         of_products = min(1.0, 8.0 / math.sqrt(self.x.size)) * norm_x  # their terms are that much smaller than x
-        return _EPS * self.factor.harm / math.sqrt(self.system.n_rows) * (of_products + of_sums)
+        return max(as_given, _EPS * self.factor.harm / math.sqrt(n) * (of_products + of_sums))

@@ -106,12 +106,12 @@ def _overdetermined(system: System, x0: np.ndarray, tolerance: Tolerance, rng: n
     system.rank = factor.rank
     descent = Descent(sample, x0, rng, factor)
     for turn in range(_POLISHING):
-        if turn and descent.error <= descent.rounding():
+        if turn and descent.error <= descent.rounding(tolerance.eps):
             break
         descent.step()
         descent.start()  # the sample is in memory: a fresh gradient costs little and forgets no digits
     x, spare = descent.x, sample.n_rows - factor.rank
-    floor = max(descent.rounding(), tolerance.eps * norm(x))
+    floor = max(descent.rounding(tolerance.eps), tolerance.eps * norm(x))
     noise = math.sqrt(descent.residual_sq / spare) if spare > 0 else 0.0
     error = max(noise * factor.spread, descent.error, floor)
     if error <= tolerance.at(norm(x), norm(x0)):

@@ -65,7 +65,7 @@ class Refined(StepMethod):
         norm_x0, errors, tries, error_at_start = norm(x0), [descent.error], 0, math.inf
         while True:
             norm_x = norm(descent.x)
-            floor = max(descent.rounding(), tolerance.eps * norm_x)
+            floor = descent.rounding(tolerance.eps)
             allowed = tolerance.at(norm_x, norm_x0)
             enough = max(allowed, floor if len(errors) > 1 else 0.0)  # far from x* the sums in A'r are rounded more
             stalled = len(errors) > 2 and descent.error > 0.5 * errors[-3]
