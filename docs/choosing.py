@@ -97,7 +97,7 @@ def first_turns() -> list[Turn]:
             "`refined`", "To read all rows in order is cheaper here",
             f"Sparse, with short rows?\nn = 10 p: fewer than {short} entries",
         ),
-        Turn("none of these", "`randomized`, each row once before any comes again"),
+        Turn("none of these", "`randomized`, each row once before any comes again", "Rows were taken at random"),
     ]  # fmt: skip
 
 

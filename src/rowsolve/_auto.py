@@ -82,14 +82,15 @@ class Auto:
         return self._rows_first()
 
     def _rows_first(self) -> Status:
-        status = self._stage(Randomized("uniform", replace=False), "", self._watch)
+        first = "Rows were taken at random with 'randomized', without replacement."
+        status = self._stage(Randomized("uniform", replace=False), first, self._watch)
         monitor = self.run.monitor
         if monitor.suspicious and status in (Status.SLOW, Status.INCONSISTENT):
             well = monitor.pace * self.system.n_columns > _WELL
             why = "x did not come to rest, so the equations seem to contradict each other: "
             return self._least_squares(why, "none" if well else "auto")
         if status is Status.SLOW:
-            why = "The error of 'randomized' fell slowly, so A is ill-conditioned: "
+            why = "The error fell slowly, so A is ill-conditioned: "
             return self._sample_first(why) if self._can_be_factored() else self._least_squares(why)
         return status
 
@@ -124,8 +125,7 @@ class Auto:
 
         Without that its estimate could not be trusted at once, which costs more than what has been gained.
         """
-        if why:
-            self.words.append(why)
+        self.words.append(why)
         self.run = self._begin(method, self.x0, give_up)
         return self.run.go()
 
