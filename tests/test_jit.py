@@ -13,7 +13,10 @@ import rowsolve
 
 pytestmark = pytest.mark.compiled
 
-SOLVE = "import numpy as np, rowsolve; rowsolve.solve(np.eye(8, 3), np.ones(8) * [1, 1, 1, 0, 0, 0, 0, 0], rng=0)"
+SOLVE = (
+    "import numpy as np, rowsolve; "
+    "rowsolve.solve(np.eye(8, 3), np.ones(8) * [1, 1, 1, 0, 0, 0, 0, 0], 'randomized', rng=0)"
+)
 
 
 def python(code, **env):

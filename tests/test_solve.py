@@ -177,7 +177,7 @@ def test_ctrl_c__is_heard_between_bursts(method):
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("method", [*ROW_METHODS, rowsolve.Refined("none")], ids=str)
+@pytest.mark.parametrize("method", ROW_METHODS)
 def test_max_seconds__is_kept(method):
     A, _, x_true = gaussian(4000, 400)
     A[:, 0] = A[:, 1] + 1e-3 * A[:, 0]

@@ -20,6 +20,7 @@ _EPS = float(np.finfo(float).eps)
 _UNLUCKY = 1e3  # a random unit vector has less than 1 / 1000 of a p-th in a given direction once in forty times
 _AT_REST = 30.0  # times the error asked for: the last step of a method that gains a digit or so a step
 _ROUNDED = 64.0  # units of rounding of b: all equations are satisfied
+_NOTHING = 1e-300  # a gradient of the probe: all rows are zero, or their squares are
 _SPENT = 1e-6  # a probe so short says little but what rounding made of it
 
 
@@ -98,7 +99,10 @@ class Descent:
 
     def _set_out(self) -> None:
         if self.factor is None:  # any unit will do that keeps squares in range
-            self._unit = 1.0 / (float(np.abs(self.slope[1]).max()) or 1.0)
+            largest = float(np.abs(self.slope[1]).max())
+            if largest < _NOTHING:
+                find_odd_rows(self.system, np.arange(self.system.n_rows))
+            self._unit = 1.0 / (largest or 1.0)
         self._look()
         self.direction = self._downhill.copy()
         most = self.factor.spread if self.factor is not None else math.sqrt(self._unit * self.amplification)
