@@ -201,3 +201,27 @@ def chains(A, b, order, n_chains, per_round, iterates):
             iterates[c] += factors @ moves[c]
             drops[c] += factors @ products[c]
     return drops
+
+
+def best_of_span(start, move, product, followed):
+    """The point of start + span(move, followed) nearest to a solution of which only <move, error> is known.
+
+    The error at `start` is orthogonal to the moves followed before.
+    """
+    moves = np.array([move, *followed])
+    step = np.linalg.pinv(moves, rcond=1e-12) @ np.array([product, *np.zeros(len(followed))])
+    return start + step, step @ step
+
+
+def sweep_with_memory(A, b, order, n_rounds, memory, iterates):
+    """After each round all goes on from the best point that its move and the last ones span."""
+    drops, followed = np.zeros(len(iterates)), [[] for _ in iterates]
+    for part in np.array_split(order, n_rounds):
+        end = iterates.copy()
+        squares = sweep(A, b, part, end)
+        for c, start in enumerate(iterates.copy()):
+            move = end[c] - start
+            best, gain = best_of_span(start, move, (squares[c] + move @ move) / 2, followed[c])
+            followed[c] = [*followed[c], best - start][-memory:]
+            iterates[c], drops[c] = best, drops[c] + gain
+    return drops

@@ -24,7 +24,7 @@ from rowsolve._system import WORK_OF_A_BURST, OutOfTime, System
 from rowsolve._tail import Tail
 from rowsolve.kernels.sweep import sweep
 from rowsolve.methods.base import Method, Plan, RowMethod, StepMethod
-from rowsolve.methods.oblivious import Chains, ObliviousPlan, chains_pay
+from rowsolve.methods.oblivious import Chains, chains_pay
 
 __all__ = ["Run"]
 
@@ -64,7 +64,6 @@ class Run:
     def __post_init__(self) -> None:
         self.clock = self.system.clock
         self.rows_prepared = 0
-        self.chains: Chains | None = None
         self.prepared_at = 0.0
         self.iterates = np.empty((2, self.system.n_columns))
         self.drops = np.zeros(2)
@@ -123,7 +122,7 @@ class Run:
         plan = method.prepare(system, self.rng)
         system.on_piece = lambda: None
         if chains_pay(method, system.n_columns, system.entries_per_row, system.threads):
-            self.chains = Chains(plan, system.threads)
+            plan.chains = Chains(plan, system.threads)
         self.rows_prepared, self.prepared_at = system.rows_read, self.clock.elapsed
         status = self._iterate(plan)
         if status is Status.INCONSISTENT and not self.off.size:
@@ -170,6 +169,7 @@ class Run:
                 self._start_monitor()  # wrong rows held x up at first, and the probe ran ahead
             elif status is Status.INCONSISTENT and self.suspects.size:
                 self.off, self.suspects = self.suspects, _NO_ROWS
+                plan.agreeing = True
                 self._start_monitor()
             elif status is not None:
                 self.off = _NO_ROWS
@@ -179,10 +179,11 @@ class Run:
         """Let the method take some rows; return the monitor's verdict."""
         order = self._advance(plan)
         _keep_in_range(self.drops[0])
-        self.monitor.rounding, self.monitor.eps = plan.rounding, max(self.tolerance.eps, plan.eps)
+        self.monitor.rounding, self.monitor.window = plan.rounding, plan.window
+        self.monitor.eps = max(self.tolerance.eps, plan.eps)
         status = self.monitor.observe(order.size, self.drops, self.x, self.iterates[1], self.rows_allowed)
         self._record(float(self.drops[0]))
-        return status
+        return None if self._is_misled(plan) else status
 
     def _record(self, drop: float) -> None:
         """Write a line of the history, and tell the caller."""
@@ -192,14 +193,19 @@ class Run:
         self.history.add(self.method.name, self.system.rows_read, self.clock.elapsed, drop, error)
         self._emit("solve")
 
+    def _is_misled(self, plan: Plan) -> bool:
+        """Tell whether x may have been led astray by what holds only for equations that agree."""
+        return self.monitor.suspicious and plan.takes_shortcuts
+
     def _advance(self, plan: Plan) -> np.ndarray:
         """Let the method take some rows, and take those under suspicion; return all of them.
 
-        Chains are brought together by what holds for consistent equations: no chains where they seem not to be.
+        Where the equations seem not to agree, plain steps go on from where x is, and are judged by themselves.
         """
         assert isinstance(self.method, RowMethod)
-        if isinstance(plan, ObliviousPlan):
-            plan.chains = None if self.monitor.suspicious else self.chains
+        if self._is_misled(plan):
+            plan.agreeing = False
+            self._start_monitor()
         order = self.method.advance(plan, self.iterates, self._rows_of_a_burst(plan), self.rng, self.drops)
         if self.suspects.size:
             drops = np.zeros_like(self.drops)
@@ -214,7 +220,7 @@ class Run:
 
         It depends on the clock only when there is a deadline, so that the same seed gives the same bits.
         """
-        n_chains = self.chains.n_chains if self.chains else 1
+        n_chains = plan.chains.n_chains if plan.chains else 1
         rows: float = max(self.system.n_columns, 64) * min(n_chains, 4)
         if not self.monitor.rows and not self.monitor.warm:
             # Even well-conditioned rows need twice as many. In small systems it is looking up that takes time.

@@ -109,7 +109,7 @@ class Monitor:
         self.error = math.nan  # estimated norm(x - x*)
         self.noise = math.nan  # how far a row moves x, as a rule, when equations contradict
         self.suspicious = False  # whether they may do so
-        self.rounding, self.eps = 1.0, tolerance.eps  # see `Plan`
+        self.rounding, self.window, self.eps = 1.0, 1.0, tolerance.eps  # see `Plan`
 
     @property
     def allowed(self) -> float:
@@ -140,7 +140,7 @@ class Monitor:
         if good and self.error <= self.allowed:
             return Status.CONVERGED
         excess = self._excess(drop, probe_drop, x)
-        self.suspicious, contradictory = excess > _SUSPICION, self._contradictory(excess)
+        self.suspicious, contradictory = excess > _SUSPICION and not exact, self._contradictory(excess)
         if exact:
             return Status.PRECISION if contradictory or spent or drop == 0.0 else None
         status = self._noisy(math.sqrt(drop / n_seen), spent) if contradictory else None
@@ -172,13 +172,13 @@ class Monitor:
         column only now and then. If it has not moved for long, z is spent: what is left of it lies where no row
         reaches, in the null space of A.
         """
-        drop, probe_drop, n_seen, wanted = 0.0, 0.0, 0, max(self.n_columns, 64)
+        drop, probe_drop, n_seen, unit = 0.0, 0.0, 0, max(self.n_columns, 64)
         for n_rows, one, probe_one in zip(
             reversed(self.rows), reversed(self.drops), reversed(self.probe_drops), strict=True
         ):
             drop, probe_drop, n_seen = drop + one, probe_drop + probe_one, n_seen + n_rows
             still = self._is_still(probe_drop, n_seen)
-            if n_seen >= wanted * (_STILLNESS if still else 1):
+            if n_seen >= unit * (_STILLNESS if still else self.window):
                 break
         return drop, probe_drop, n_seen, still
 

@@ -76,8 +76,8 @@ def solve(
         How many threads may work; if not given, as many as there are cores (as far as affinity and control group
         allow). Methods that draw rows without looking at x then run a chain of steps on each thread, from the same x on
         different rows, and go on from the best point that all chains together can reach; small systems, where that
-        does not pay, stay on one thread. With ``threads=1`` every method takes its steps one after another, as
-        published. BLAS, which factors for ``"direct"`` and ``"refined"``, has its own setting.
+        does not pay, and methods with `memory` stay on one thread. With ``threads=1`` every method takes its steps one
+        after another, as published. BLAS, which factors for ``"direct"`` and ``"refined"``, has its own setting.
     check : {"sampled", "full"}
         Before x is given back, look at 256 random rows that were never used, or at all rows. Rows are
         checked for NaN and infinity as they are read, so only ``"full"`` is sure to find one.

@@ -38,10 +38,19 @@ class Plan:
         How far rounding may move x in a step, in units of what it does when x is projected on a row of A.
     eps : float
         Relative precision of equations that the method makes itself; 0 if it makes none.
+    window : float
+        Over how many rows, in p, the drops are steady enough to be compared.
+    agreeing : bool
+        Whether the equations seem to agree. Shortcuts (chains, memory) rest on that.
+    chains : Chains or None
+        Those that the rows are shared out to, if any.
     """
 
     rounding = 1.0
     eps = 0.0
+    window = 1.0
+    agreeing = True
+    chains: Any = None
 
     def __init__(
         self, system: System, work_per_row: float = 0.0, rows_per_step: int = 1, price_of_row: float = 1.0
@@ -50,6 +59,11 @@ class Plan:
         self.work_per_row = max(work_per_row, system.entries_per_row)
         self.rows_per_step = rows_per_step
         self.price_of_row = price_of_row
+
+    @property
+    def takes_shortcuts(self) -> bool:
+        """Whether x goes where only equations that agree may send it."""
+        return False
 
 
 class Method(ABC):
@@ -67,7 +81,8 @@ class Method(ABC):
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters and their values."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        by_place = sorted(fields(self), key=lambda field: bool(field.kw_only))  # type: ignore[arg-type]
+        return {field.name: getattr(self, field.name) for field in by_place}
 
 
 class Step(NamedTuple):

@@ -29,6 +29,8 @@ class Block(Oblivious):
     ----------
     block_size : int
         From 1 up; a block with at least p independent rows solves a consistent system in one step.
+    memory : int
+        Remember so many directions: fewer rows on hard systems (see `rowsolve.methods.oblivious.Oblivious`).
     """
 
     block_size: int = 4
@@ -38,6 +40,7 @@ class Block(Oblivious):
     citation: ClassVar[str] = "Elfving 1980, Needell and Tropp 2014 (the paper's RKA-Block)"
 
     def __post_init__(self):
+        super().__post_init__()
         positive_integer("block_size", self.block_size)
 
     def prepare(self, system, rng):

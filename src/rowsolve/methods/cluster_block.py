@@ -38,6 +38,8 @@ class ClusterBlock(Oblivious):
         it hovers further away from the least-squares solution.
     block_size : int or None
         For ``"within"``; None stands for `n_clusters`. Blocks across are as large as there are clusters.
+    memory : int
+        Remember so many directions: fewer rows on hard systems (see `rowsolve.methods.oblivious.Oblivious`).
     """
 
     n_clusters: int = 4
@@ -50,6 +52,7 @@ class ClusterBlock(Oblivious):
     citation: ClassVar[str] = "Li, Mo and Ye 2016 (the paper's RKA-Cluster-Block); within: Pomparău and Popa 2014"
 
     def __post_init__(self):
+        super().__post_init__()
         positive_integer("n_clusters", self.n_clusters)
         one_of("metric", self.metric, METRICS)
         one_of("pairing", self.pairing, ("across", "within"))

@@ -22,6 +22,11 @@ class Cyclic(Oblivious):
 
     Reads memory in the order it likes best. Slow when neighbouring rows are alike; rows far behind are not
     seen before the first ones have been used, so a fresh-row check that fails sends it on.
+
+    Parameters
+    ----------
+    memory : int
+        Remember so many directions: fewer rows on hard systems (see `rowsolve.methods.oblivious.Oblivious`).
     """
 
     name: ClassVar[str] = "cyclic"

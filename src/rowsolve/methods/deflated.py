@@ -58,10 +58,10 @@ class _Plan(ObliviousPlan):
         # A row moves x further than its distance is, because it acts through its part outside.
         self.rounding = math.sqrt(self.sum_of_ratios / self.n_in_pack)
 
-    def project(self, order, sizes, iterates, drops):
+    def project_once(self, order, sizes, iterates, drops):
         """Project on the known equations, then on the rows in `order` without leaving them."""
         lift(self.basis, self.targets, iterates, self.lifted, self.known_drops)
-        super().project(order, sizes, self.lifted, drops)
+        super().project_once(order, sizes, self.lifted, drops)
         lower(self.basis, self.lifted, iterates)
         drops += self.known_drops
 
@@ -91,6 +91,8 @@ class Deflated(Oblivious):
     n_equations : int or None
         For ``"rows"``: as many as there are outlying singular values, or somewhat more. None stands for 64, or for the
         number of columns if that is smaller.
+    memory : int
+        Remember so many directions: fewer rows on hard systems (see `rowsolve.methods.oblivious.Oblivious`).
     """
 
     source: Literal["clusters", "rows"] = "clusters"
@@ -102,6 +104,7 @@ class Deflated(Oblivious):
     citation: ClassVar[str] = "deflation: Nicolaides 1987; with rows and centroids: new here"
 
     def __post_init__(self):
+        super().__post_init__()
         one_of("source", self.source, ("clusters", "rows"))
         for name, source in (("n_clusters", "clusters"), ("n_equations", "rows")):
             if getattr(self, name) is not None:

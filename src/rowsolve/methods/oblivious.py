@@ -1,8 +1,10 @@
-"""Methods whose rows do not depend on x: what they draw can be shared out among chains on several threads."""
+"""Methods whose rows do not depend on x: they can run in chains on several threads, or remember where x has been."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,22 +14,25 @@ from rowsolve._barrier import new_meeting, release_all
 from rowsolve._threads import run_as_one
 from rowsolve.kernels.blocks import BlockRoom, block_room, project_blocks
 from rowsolve.kernels.chains import chain_room, run_chain
+from rowsolve.kernels.memory import best_with_memory
+from rowsolve.kernels.rows import sum_of_squares
 from rowsolve.kernels.sweep import sweep
-from rowsolve.methods.base import Method, Plan, RowMethod
+from rowsolve.methods.base import Method, Plan, RowMethod, positive_integer
 
 if TYPE_CHECKING:
     from rowsolve._system import System
 
-__all__ = ["NO_ROWS", "ONE_BY_ONE", "Chains", "Oblivious", "ObliviousPlan", "chains_pay"]
+__all__ = ["NO_ROWS", "ONE_BY_ONE", "Chains", "Directions", "Oblivious", "ObliviousPlan", "chains_pay"]
 
 NO_ROWS = np.empty(0, np.int64)
 ONE_BY_ONE = np.empty(0, np.int64)  # the sizes of blocks, when there are none
 ROWS_OF_A_ROUND = 128  # of one chain; more cost convergence, fewer cost time at the meetings
+WINDOW_WITH_MEMORY = 3.0  # in p rows: x and the probe follow each their own directions, so their drops are less alike
 LEAST_WORK = 1_000_000  # numbers read in a burst of one chain: less is done before a second thread has woken up
 
 
 class ObliviousPlan(Plan):
-    """The rows to project on and, if they pay, the chains to share them out to.
+    """The rows to project on; the chains to share them out to, if they pay; the directions to remember, if any.
 
     `n_extra` is how many numbers the vectors that the rows act on have more than x (see `DeflatedRows`).
     """
@@ -39,11 +44,23 @@ class ObliviousPlan(Plan):
         self.b = system.b
         self.width = system.n_columns + n_extra
         self.room: BlockRoom = block_room(block_size, self.width)
-        self.chains: Chains | None = None
+        self.directions: Directions | None = None
+
+    @property
+    def takes_shortcuts(self) -> bool:
+        """Whether chains are brought together or directions followed."""
+        return self.agreeing and (self.chains is not None or self.directions is not None)
 
     def project(self, order: np.ndarray, sizes: np.ndarray, iterates: np.ndarray, drops: np.ndarray) -> None:
         """Project on the rows in `order`, one by one or in blocks of the given `sizes`."""
-        if self.chains is not None:
+        if self.directions is not None and self.agreeing:
+            self.directions.project(self, order, sizes, iterates, drops)
+        else:
+            self.project_once(order, sizes, iterates, drops)
+
+    def project_once(self, order: np.ndarray, sizes: np.ndarray, iterates: np.ndarray, drops: np.ndarray) -> None:
+        """Do it without a look at earlier moves."""
+        if self.chains is not None and self.agreeing:
             self.chains.project(self, order, sizes, iterates, drops)
         elif sizes is ONE_BY_ONE:
             sweep(self.rows, self.b, order, iterates, drops, self.system.odd)
@@ -51,8 +68,23 @@ class ObliviousPlan(Plan):
             project_blocks(self.rows, self.b, order, sizes, iterates, drops, self.room, self.system.odd)
 
 
+@dataclass(frozen=True)
 class Oblivious(RowMethod):
-    """A method that draws rows without looking at x."""
+    """A method that draws rows without looking at x.
+
+    Parameters
+    ----------
+    memory : int
+        How many directions to remember. After every p / 2 rows or so, x goes to the best point that their move and
+        the directions remembered span together (see `rowsolve.kernels.memory`). A well-conditioned system gains little
+        by it; with tight clusters or outlying singular values it takes far fewer rows. It holds for equations that
+        agree, and rests when they seem not to. With memory, the rows are not shared out to threads.
+    """
+
+    memory: int = field(default=0, kw_only=True)
+
+    def __post_init__(self):
+        positive_integer("memory", self.memory, least=0)
 
     @abstractmethod
     def draw(self, plan: Any, n_rows: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -60,6 +92,8 @@ class Oblivious(RowMethod):
 
     def advance(self, plan, iterates, n_rows, rng, drops):
         """Project on about `n_rows` rows."""
+        if self.memory and plan.directions is None:
+            plan.directions, plan.window = Directions(plan, self.memory), WINDOW_WITH_MEMORY
         order, sizes = self.draw(plan, n_rows, rng)
         plan.project(order, sizes, iterates, drops)
         return order
@@ -95,6 +129,58 @@ class Chains:
 
 
 def chains_pay(method: Method, n_columns: int, entries_per_row: float, threads: int) -> bool:
-    """Tell whether `method` is to run in chains: on several threads, in bursts long enough for more than one."""
+    """Tell whether `method` is to run in chains: on several threads, in bursts long enough for more than one.
+
+    Not with memory: where that helps, the moves of several chains are much alike, and one gets further with it.
+    """
     work = max(n_columns, 64) * entries_per_row
-    return isinstance(method, Oblivious) and threads > 1 and work >= LEAST_WORK
+    return isinstance(method, Oblivious) and not method.memory and threads > 1 and work >= LEAST_WORK
+
+
+class Directions:
+    """Directions in which x and the probe have gone as far as it pays. See `rowsolve.kernels.memory`."""
+
+    def __init__(self, plan: ObliviousPlan, count: int) -> None:
+        p, entries = plan.system.n_columns, plan.system.entries_per_row
+        self.kept, self.best, self.gains = np.empty((2, count, p)), np.empty((2, p)), np.empty(2)
+        # Sparse rows: the directions must not cost more than the rows.
+        self.rows_of_a_round = max(p / 2, 32, 2 * count * p / entries)
+        self.n_followed, self.end = 0, np.full((2, p), np.nan)
+
+    def project(self, plan: ObliviousPlan, order, sizes, iterates, drops) -> None:
+        """Project on the rows in `order`, in rounds, with a step with memory after each; fill `drops`."""
+        if not np.array_equal(self.end, iterates):  # others have moved them: the errors are not orthogonal any more
+            self.n_followed = 0
+        total = np.zeros(2)
+        for rows, blocks in self._rounds(order, sizes):
+            start = iterates.copy()
+            plan.project_once(rows, blocks, iterates, drops)
+            self._follow(start, iterates, drops)
+            total += drops
+        self.end[:], drops[:] = iterates, total
+
+    def _rounds(self, order, sizes) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        n_rounds = max(1, round(order.size / self.rows_of_a_round))
+        if sizes is ONE_BY_ONE:
+            yield from ((rows, sizes) for rows in np.array_split(order, n_rounds))
+            return
+        edges = np.concatenate([[0], np.cumsum(sizes)])
+        for units in np.array_split(np.arange(sizes.size), min(n_rounds, sizes.size)):
+            yield order[edges[units[0]] : edges[units[-1] + 1]], sizes[units]
+
+    def _follow(self, start, iterates, drops) -> None:
+        """Go on from `iterates` to the best points, unless the moves from `start` have nothing new; change `drops`.
+
+        The probe's error is known: if it grows, rounding has spoiled the directions.
+        """
+        count = self.kept.shape[1]
+        n_kept, place = min(self.n_followed, count), self.n_followed % count
+        for c in range(2):
+            self.gains[c] = best_with_memory(
+                start[c], iterates[c], drops[c], self.kept[c], n_kept, place, self.best[c]
+            )  # fmt: skip
+        if self.gains.min() < 0.0 or sum_of_squares(self.best[1]) > sum_of_squares(start[1]):
+            self.n_followed = 0
+            return
+        iterates[:], drops[:] = self.best, self.gains
+        self.n_followed += 1

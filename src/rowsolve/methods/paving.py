@@ -32,6 +32,8 @@ class Paving(Oblivious):
     n_blocks : int or None
         None stands for the squared spectral norm of the normalised rows, which makes blocks of somewhat fewer than p
         rows. A block of t rows costs about ``t**2 p / 2`` operations each time.
+    memory : int
+        Remember so many directions: fewer rows on hard systems (see `rowsolve.methods.oblivious.Oblivious`).
     """
 
     kind: Literal["random", "incoherent", "subset", "cluster"] = "random"
@@ -42,6 +44,7 @@ class Paving(Oblivious):
     citation: ClassVar[str] = "Needell and Tropp 2014"
 
     def __post_init__(self):
+        super().__post_init__()
         one_of("kind", self.kind, KINDS)
         if self.n_blocks is not None:
             positive_integer("n_blocks", self.n_blocks)

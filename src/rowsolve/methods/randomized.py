@@ -35,6 +35,8 @@ class Randomized(Oblivious):
     replace : bool
         False visits each row once, in random order, before any comes again (random reshuffling). It needs
         ``weights="uniform"``.
+    memory : int
+        Remember so many directions: fewer rows on hard systems (see `rowsolve.methods.oblivious.Oblivious`).
     """
 
     weights: Literal["norms", "uniform"] = "norms"
@@ -45,6 +47,7 @@ class Randomized(Oblivious):
     citation: ClassVar[str] = "Strohmer and Vershynin 2009 (the paper's RKA)"
 
     def __post_init__(self):
+        super().__post_init__()
         one_of("weights", self.weights, ("norms", "uniform"))
         if not isinstance(self.replace, bool):
             raise ValueError(f"`replace` must be True or False, got {self.replace!r}.")

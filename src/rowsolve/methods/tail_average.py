@@ -27,6 +27,11 @@ class TailAverage(Oblivious):
     noise 20,000 x 100 takes 3.5 passes to 1e-2 and 330 to 1e-3. It is for few digits under a small budget; where the
     tolerance is out of reach the status is ``INCONSISTENT`` at once, with the mean so far. Equations that agree are
     solved as by `randomized`. Reads A once beforehand.
+
+    Parameters
+    ----------
+    memory : int
+        Remember so many directions: fewer rows on hard systems (see `rowsolve.methods.oblivious.Oblivious`).
     """
 
     name: ClassVar[str] = "tail-average"
