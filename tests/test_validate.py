@@ -21,7 +21,7 @@ def changed(array, place, value):
     ("args", "words"),
     [
         ((A, b[:3]), "`b` must have one entry per row of `A`: expected 4, got 3"),
-        ((A, np.ones((4, 2))), r"`b` must have one dimension: got shape \(4, 2\)"),
+        ((A, np.ones((4, 2, 1))), r"`b` must have one dimension, or two for several columns: got shape \(4, 2, 1\)"),
         ((A, changed(b, 2, np.nan)), "`b` must be finite: entry 2 is nan"),
         ((A, b * 1e-200), "`b` has entries up to 3.0e-200, whose squares leave the range of float64"),
         ((A, changed(b, 1, -np.inf)), "`b` must be finite: entry 1 is -inf"),

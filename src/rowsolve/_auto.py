@@ -29,6 +29,7 @@ _TINY = 5e7  # multiplications of a factorization of all rows: about 2 ms
 _TALL = 2  # times p rows: of fewer there is no sample to take
 _TINY_IF_NOT_TALL = 40 * _TINY  # then rows need long, and a factorization of all is soon the best there is
 _FEW_COLUMNS = 500  # a sample is factored in the time that rows take to converge
+_FEW_COLUMNS_EACH, _PRICE_OF_MANY = 75, 32  # for k right-hand sides that holds up to 75 * (32 + k) columns
 _MOST_COLUMNS = 10_000  # of a dense factor
 _FACTOR_PER_NUMBER = 3000  # multiplications of a dense factor for each stored number of sparse rows, at most
 _ROWS_TO_CONVERGE = 30  # times p, for well-conditioned rows and six digits
@@ -75,8 +76,9 @@ class Auto:
         if self._is_tiny():
             small = "The system is small: "
             return self._least_squares(small, "all") if self._sparse else self._sample_first(small)
-        if not self._sparse and system.n_columns <= _FEW_COLUMNS and system.n_rows >= _TALL * system.n_columns:
-            return self._sample_first("There are few columns: ")
+        if not self._sparse and system.n_columns <= self._few_columns and system.n_rows >= _TALL * system.n_columns:
+            few = system.n_columns <= _FEW_COLUMNS
+            return self._sample_first("There are few columns: " if few else "There are several right-hand sides: ")
         if self._passes_are_cheaper():
             return self._least_squares("To read all rows in order is cheaper here than to pick some at random: ")
         return self._rows_first()
@@ -84,9 +86,9 @@ class Auto:
     def _rows_first(self) -> Status:
         first = "Rows were taken at random with 'randomized', without replacement."
         status = self._stage(Randomized("uniform", replace=False), first, self._watch)
-        monitor = self.run.monitor
-        if monitor.suspicious and status in (Status.SLOW, Status.INCONSISTENT):
-            well = monitor.pace * self.system.n_columns > _WELL
+        suspicious = any(monitor.suspicious for monitor in self.run.monitors)
+        if suspicious and status in (Status.SLOW, Status.INCONSISTENT):
+            well = self.run.monitor.pace * self.system.n_columns > _WELL
             why = "x did not come to rest, so the equations seem to contradict each other: "
             return self._least_squares(why, "none" if well else "auto")
         if status is Status.SLOW:
@@ -98,7 +100,8 @@ class Auto:
         status = self._stage(Direct(), f"{why}a sample of the rows was solved with 'direct'.")
         if status is not Status.INCONSISTENT:
             return status
-        return self._least_squares("The other rows do not agree, so the equations contradict each other: ", "sample")
+        why = "The other rows do not agree, so the equations contradict each other: "
+        return self._least_squares(why, "sample" if self.system.n_rhs == 1 else "auto")
 
     def _least_squares(self, why: str, preconditioner: str = "auto") -> Status:
         """Find the least-squares solution; if it is torn by a few wild rows, look for an x without them."""
@@ -139,6 +142,11 @@ class Auto:
         work = n * entries**2 + p**3 / 3
         return work <= _TINY or (n < _TALL * p and n * float(p) * min(n, p) <= _TINY_IF_NOT_TALL)
 
+    @property
+    def _few_columns(self) -> int:
+        """How many columns are few. A sample is factored once for all right-hand sides; rows act on each of them."""
+        return _FEW_COLUMNS if self.system.n_rhs == 1 else _FEW_COLUMNS_EACH * (_PRICE_OF_MANY + self.system.n_rhs)
+
     def _can_be_factored(self) -> bool:
         """Tell whether a sample can be factored, in the time of some passes if the rows are sparse."""
         n, p, entries = self.system.n_rows, self.system.n_columns, self.system.entries_per_row
@@ -163,7 +171,7 @@ class Auto:
         By the largest of some rows against their median, or by the norm of the whole residual, which knows all rows.
         """
         system, x = self.system, self.run.x
-        if system.residual_norm <= _CLEAN * system.norm_b:
+        if system.n_rhs > 1 or system.residual_norm <= _CLEAN * system.norm_b:  # 'quantile' takes only one
             return False
         order, _ = system.sample(_ROWS_FOR_THE_TAIL, self.rng)
         off = np.abs(residuals_of(system, order, x))

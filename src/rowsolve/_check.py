@@ -9,7 +9,8 @@ import numpy as np
 
 from rowsolve._solution import Residual
 from rowsolve._system import System
-from rowsolve.kernels.rows import distances, inspect_rows, residuals
+from rowsolve.kernels.many import add_gradients_of_many, laid_out, products_of
+from rowsolve.kernels.rows import distances, inspect_rows, norms_at, residuals
 
 __all__ = ["Finding", "far_from_usual", "full_check", "residuals_of", "rows_off", "rows_that_reach", "sampled_check"]
 
@@ -40,19 +41,18 @@ def residuals_of(system: System, order: np.ndarray, x: np.ndarray) -> np.ndarray
     return out
 
 
-def rows_off(system: System, order: np.ndarray, x: np.ndarray, limit: float) -> tuple[np.ndarray, float]:
-    """Return those rows of `order` from whose hyperplanes `x` is further away than `limit`.
+def rows_off(system: System, order: np.ndarray, x: np.ndarray, limit: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return those rows of `order` from whose hyperplanes an `x` is further away than its `limit`.
 
     And ``sum(r**2)`` in units of ``system.norm_b**2``.
     """
-    out = np.empty(order.size)
-    total = distances(system.rows, system.b, order, x, out, 1.0 / system.norm_b, system.odd)
+    out, total = _look(system, order, x)
     system.rows_read += order.size
     system.look_at_odd_rows()
-    return order[~(out <= limit)], float(total)
+    return order[_exceeds(out, limit)], total
 
 
-def sampled_check(system: System, x: np.ndarray, limit: float, rng: np.random.Generator) -> Finding:
+def sampled_check(system: System, x: np.ndarray, limit: np.ndarray, rng: np.random.Generator) -> Finding:
     """Look at 256 random rows, never used before as far as there are such."""
     order, n_fresh = system.sample(ROWS_TO_CHECK, rng)
     off, total = rows_off(system, order, x, limit)
@@ -60,14 +60,16 @@ def sampled_check(system: System, x: np.ndarray, limit: float, rng: np.random.Ge
     return Finding(Residual(relative, order.size, n_fresh, full=order.size == system.n_rows), off)
 
 
-def full_check(system: System, x: np.ndarray, limit: float) -> Finding:
+def full_check(system: System, x: np.ndarray, limit: np.ndarray) -> Finding:
     """Make one pass over A, on all threads: the residual, ``norm(A.T @ r)``, and every row that is off."""
+    if system.n_rhs > 1:
+        return _full_check_of_many(system, x, limit)
     off, p, unit = np.zeros(system.n_rows, dtype=bool), system.n_columns, 1.0 / system.norm_b
     parts: dict[int, tuple[float, np.ndarray, np.ndarray]] = {}
 
     def look(start: int, stop: int, odd: np.ndarray) -> None:
         gradient, touched, rows_off = np.zeros(p), np.zeros((2, 2, p)), off[start:stop]
-        total = inspect_rows(system.rows, system.b, start, x, limit, unit, rows_off, gradient, touched, odd)
+        total = inspect_rows(system.rows, system.b, start, x, limit[0], unit, rows_off, gradient, touched, odd)
         parts[start] = total, gradient, touched
 
     system.pass_over(look)
@@ -75,6 +77,19 @@ def full_check(system: System, x: np.ndarray, limit: float) -> Finding:
     relative, gradient = _relative(sum(totals), system, slice(None)), _norm(np.sum(gradients, axis=0))
     residual = Residual(relative, system.n_rows, 0, full=True, gradient=gradient)
     return Finding(residual, np.flatnonzero(off), _largest_share(np.sum(touched, axis=0)))
+
+
+def _full_check_of_many(system: System, x: np.ndarray, limit: np.ndarray) -> Finding:
+    vectors = laid_out(system.rows, np.vstack([x, np.zeros(system.n_columns)]))  # a probe of zero: kernels expect one
+    total, off, gradient, squares = 0.0, [], np.zeros_like(vectors), np.zeros(len(vectors))
+    for start, stop in system.pieces(times_used=2 * system.n_rhs):
+        order = np.arange(start, stop)
+        out, part = _look(system, order, x)
+        add_gradients_of_many(system.rows, system.b, 1.0, order, vectors, gradient, squares)
+        total += part
+        off.append(order[_exceeds(out, limit)])
+    residual = Residual(_relative(total, system, slice(None)), system.n_rows, 0, full=True, gradient=_norm(gradient))
+    return Finding(residual, np.concatenate(off))
 
 
 def _largest_share(touched: np.ndarray) -> float:
@@ -101,6 +116,24 @@ def far_from_usual(system: System, z: np.ndarray, rng: np.random.Generator) -> f
     distances(system.rows, np.zeros(system.n_rows), order, z, out, 1.0, system.odd)
     system.rows_read += order.size
     return _STANDS_OUT * float(np.median(out))
+
+
+def _look(system: System, order: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return the distance of each x from the hyperplane of each row, and ``sum(r**2)`` in units of ``norm_b**2``."""
+    if system.n_rhs == 1:
+        out = np.empty(order.size)
+        return out, float(distances(system.rows, system.b, order, x, out, 1.0 / system.norm_b, system.odd))
+    products, norms_sq = np.empty((order.size, system.n_rhs)), np.empty(order.size)
+    products_of(system.rows, order, laid_out(system.rows, x), products)
+    norms_at(system.rows, system.largest_b, order, norms_sq, system.odd)
+    gaps, usable = system.b[order] - products, norms_sq[:, None] > 0.0
+    out = np.divide(np.abs(gaps), np.sqrt(norms_sq)[:, None], out=np.zeros_like(gaps), where=usable)
+    return out, float(np.sum((gaps / system.norm_b) ** 2))
+
+
+def _exceeds(out: np.ndarray, limit: np.ndarray) -> np.ndarray:
+    """Tell for each row whether some x is further away from it than it may be."""
+    return np.any(~(out <= limit).reshape(len(out), -1), axis=1)
 
 
 def _relative(residual_sq: float, system: System, rows: np.ndarray | slice) -> float:

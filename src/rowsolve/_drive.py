@@ -22,9 +22,10 @@ from rowsolve._monitor import Monitor, Tolerance
 from rowsolve._solution import Event, History, Status
 from rowsolve._system import WORK_OF_A_BURST, OutOfTime, System
 from rowsolve._tail import Tail
+from rowsolve.kernels.rows import room_for_vectors
 from rowsolve.kernels.sweep import sweep
 from rowsolve.methods.base import Method, Plan, RowMethod, StepMethod
-from rowsolve.methods.oblivious import Chains, chains_pay
+from rowsolve.methods.oblivious import Chains, chains_pay, sweep_many
 
 __all__ = ["Run"]
 
@@ -35,6 +36,8 @@ _STEADY = 64  # columns from which on the error decays steadily
 _NEAR = 10.0  # times how far x may be from a row: no more can be asked where rounding ends the run
 _FAR = 4  # times the usual rows of a burst
 _GROWTH = 1 / 128  # of the run so far: a long run of small bursts would be all overhead
+# Of several right-hand sides the first of these is what holds for all; None is no verdict yet.
+_BY_GRAVITY = (Status.SLOW, None, Status.INCONSISTENT, Status.PRECISION, Status.CONVERGED)
 _FEWEST_AVERAGED, _MOST_AVERAGED = 8, 64  # bursts whose iterates are averaged when the equations contradict each other
 
 
@@ -65,15 +68,27 @@ class Run:
         self.clock = self.system.clock
         self.rows_prepared = 0
         self.prepared_at = 0.0
-        self.iterates = np.empty((2, self.system.n_columns))
-        self.drops = np.zeros(2)
-        self.iterates[0] = self.x0
-        self._start_monitor(warm=bool(self.x0.any()))
+        n_rhs, p = self.system.n_rhs, self.system.n_columns
+        self.iterates = np.empty((2, p)) if n_rhs == 1 else room_for_vectors(self.system.rows, n_rhs + 1, p)
+        self.drops = np.zeros(n_rhs + 1)
+        self.iterates[:-1] = self.x0
+        self._start_monitors(warm=bool(self.x0.any()))
 
     @property
     def x(self) -> np.ndarray:
-        """The current x."""
-        return self.iterates[0]
+        """The current x, of shape (p,); or one for each right-hand side, of shape (n_rhs, p)."""
+        return self.iterates[0] if self.system.n_rhs == 1 else self.iterates[:-1]
+
+    @property
+    def monitor(self) -> Monitor:
+        """The monitor that tells when all will be done: that of the x furthest behind, without a verdict if any is."""
+        undecided = [each for each, verdict in zip(self.monitors, self.verdicts, strict=True) if verdict is None]
+        return max(undecided or self.monitors, key=lambda each: each.shortfall)
+
+    @property
+    def relative_errors(self) -> np.ndarray:
+        """The estimated relative error of each x."""
+        return np.array([each.relative_error for each in self.monitors])
 
     @property
     def rows_allowed(self) -> float:
@@ -98,12 +113,14 @@ class Run:
         """Take the steps of a method that judges itself, until x is good or no better x is to be had."""
         self.system.on_piece = lambda: self._emit("solve")
         for step in method.steps(self.system, self.x0, self.tolerance, self.rng):
-            self.iterates[0] = step.x
-            _keep_in_range(step.error)
-            self.monitor.settle(self.x, step.error)
+            self.iterates[:-1] = step.x
+            errors = np.broadcast_to(step.error, len(self.monitors)).tolist()
+            for monitor, x, error in zip(self.monitors, self.iterates[:-1], errors, strict=True):
+                _keep_in_range(error)
+                monitor.settle(x, error)
             self._record(math.nan)
             status = step.status
-            if status is None and step.error <= self.monitor.allowed:
+            if status is None and all(monitor.error <= monitor.allowed for monitor in self.monitors):
                 status = Status.CONVERGED
             if status in (Status.CONVERGED, Status.PRECISION):
                 self.off = self._rows_that_disagree()
@@ -121,7 +138,7 @@ class Run:
         system.on_piece = lambda: self._emit("prepare")
         plan = method.prepare(system, self.rng)
         system.on_piece = lambda: None
-        if chains_pay(method, system.n_columns, system.entries_per_row, system.threads):
+        if system.n_rhs == 1 and chains_pay(method, system.n_columns, system.entries_per_row, system.threads):
             plan.chains = Chains(plan, system.threads)
         self.rows_prepared, self.prepared_at = system.rows_read, self.clock.elapsed
         status = self._iterate(plan)
@@ -129,12 +146,13 @@ class Run:
             return self._average(plan)
         return status
 
-    def _start_monitor(self, *, warm: bool = True) -> None:
-        """Begin to judge from the current x, with a new probe."""
+    def _start_monitors(self, *, warm: bool = True) -> None:
+        """Begin to judge from the current x, each by itself, with a new probe."""
         probe = self.rng.standard_normal(self.system.n_columns)
-        self.iterates[1] = probe / math.sqrt(probe @ probe)
+        self.iterates[-1] = probe = probe / math.sqrt(probe @ probe)
         patience = self.system.n_rows if getattr(self.method, "in_given_order", False) else 0
-        self.monitor = Monitor(self.tolerance, self.iterates[0], self.iterates[1], warm=warm, patience=patience)
+        self.monitors = [Monitor(self.tolerance, x, probe, warm=warm, patience=patience) for x in self.iterates[:-1]]
+        self.verdicts: list[Status | None] = [None] * len(self.monitors)
 
     def _iterate(self, plan: Plan) -> Status:
         """Take bursts until something is settled.
@@ -149,7 +167,7 @@ class Run:
                 return Status.MAX_SECONDS
             if self.rows_allowed < 1:
                 return Status.MAX_PASSES
-            status = self._burst(plan) or self.give_up(self.monitor)
+            status = self._burst(plan) or next(filter(None, map(self.give_up, self.monitors)), None)
             if status in (Status.CONVERGED, Status.PRECISION):
                 if self.off.size:
                     return self._contradicted(unsure=self._rows_never_heard().size > 0)
@@ -164,38 +182,48 @@ class Run:
                         return self._contradicted(unsure=True)
                     return Status.PRECISION  # they were all used just now: only rounding can keep x from them
                 self.suspects = np.union1d(self.suspects, disagreeing)
-                self._start_monitor()
+                self._start_monitors()
             elif status is Status.INCONSISTENT and self.method.share_it_stands and self.monitor.falls:
-                self._start_monitor()  # wrong rows held x up at first, and the probe ran ahead
+                self._start_monitors()  # wrong rows held x up at first, and the probe ran ahead
             elif status is Status.INCONSISTENT and self.suspects.size:
                 self.off, self.suspects = self.suspects, _NO_ROWS
                 plan.agreeing = True
-                self._start_monitor()
+                self._start_monitors()
             elif status is not None:
                 self.off = _NO_ROWS
                 return status
 
     def _burst(self, plan: Plan) -> Status | None:
-        """Let the method take some rows; return the monitor's verdict."""
+        """Let the method take some rows; return the monitors' verdict: the gravest, once each has come to one.
+
+        An x that has been judged moves on with the others; its estimate stays as it was.
+        """
         order = self._advance(plan)
-        _keep_in_range(self.drops[0])
-        self.monitor.rounding, self.monitor.window = plan.rounding, plan.window
-        self.monitor.eps = max(self.tolerance.eps, plan.eps)
-        status = self.monitor.observe(order.size, self.drops, self.x, self.iterates[1], self.rows_allowed)
-        self._record(float(self.drops[0]))
-        return None if self._is_misled(plan) else status
+        drops = self.drops[:-1].tolist()
+        for c, monitor in enumerate(self.monitors):
+            _keep_in_range(drops[c])
+            if self.verdicts[c] is None:
+                monitor.rounding, monitor.window = plan.rounding, plan.window
+                monitor.eps = max(self.tolerance.eps, plan.eps)
+                x, probe, both = self.iterates[c], self.iterates[-1], self.drops[[c, -1]]
+                self.verdicts[c] = monitor.observe(order.size, both, x, probe, self.rows_allowed)
+        self._record(sum(drops))
+        if self._is_misled(plan):
+            return None
+        return next(verdict for verdict in _BY_GRAVITY if verdict in self.verdicts)
 
     def _record(self, drop: float) -> None:
         """Write a line of the history, and tell the caller."""
-        if self.monitor.norm_x < _SMALLEST_X and self.x.any():
-            raise ValueError("x is too small for float64: rescale `A` or `b` so that it is well above 1e-150.")
-        error = self.monitor.relative_error
+        for monitor, x in zip(self.monitors, self.iterates[:-1], strict=True):
+            if monitor.norm_x < _SMALLEST_X and x.any():
+                raise ValueError("x is too small for float64: rescale `A` or `b` so that it is well above 1e-150.")
+        error = float(self.relative_errors.max())
         self.history.add(self.method.name, self.system.rows_read, self.clock.elapsed, drop, error)
         self._emit("solve")
 
     def _is_misled(self, plan: Plan) -> bool:
         """Tell whether x may have been led astray by what holds only for equations that agree."""
-        return self.monitor.suspicious and plan.takes_shortcuts
+        return plan.takes_shortcuts and any(monitor.suspicious for monitor in self.monitors)
 
     def _advance(self, plan: Plan) -> np.ndarray:
         """Let the method take some rows, and take those under suspicion; return all of them.
@@ -205,11 +233,14 @@ class Run:
         assert isinstance(self.method, RowMethod)
         if self._is_misled(plan):
             plan.agreeing = False
-            self._start_monitor()
+            self._start_monitors()
         order = self.method.advance(plan, self.iterates, self._rows_of_a_burst(plan), self.rng, self.drops)
         if self.suspects.size:
             drops = np.zeros_like(self.drops)
-            sweep(self.system.rows, self.system.b, self.suspects, self.iterates, drops, self.system.odd)
+            if self.system.n_rhs == 1:
+                sweep(self.system.rows, self.system.b, self.suspects, self.iterates, drops, self.system.odd)
+            else:
+                sweep_many(self.system, self.suspects, self.iterates, drops)
             self.drops += drops
             order = np.concatenate([order, self.suspects])
         self.system.count(order)
@@ -277,8 +308,8 @@ class Run:
         rows, so all are asked. A method that leaves rows out may have left out all that have a say in some
         direction: these then stand out, and x contradicts them.
         """
-        z, robust = self.iterates[1], self.method.share_it_stands > 0.0
-        if self.monitor.spent and z.any():
+        z, robust = self.iterates[-1], self.method.share_it_stands > 0.0
+        if any(monitor.spent for monitor in self.monitors) and z.any():
             rows = rows_that_reach(self.system, z)
         elif robust and not self.monitor.probe_vanished:
             rows = rows_that_reach(self.system, z, far_from_usual(self.system, z, self.rng))
@@ -290,7 +321,7 @@ class Run:
         """Tell whether x can do without the rows in `off`: few everywhere, and the others suffice."""
         assert self.finding is not None
         share = max(self.off.size / self.system.n_rows, self.finding.largest_share)
-        return share < self.method.share_it_stands and self.monitor.error <= _NEAR * self.limit
+        return share < self.method.share_it_stands and self.monitor.error <= _NEAR * self.limit[0]
 
     def _contradicted(self, *, unsure: bool) -> Status:
         """Take the estimate back if x is `unsure`: rows that were left out may be right."""
@@ -299,9 +330,9 @@ class Run:
         return Status.INCONSISTENT
 
     @property
-    def limit(self) -> float:
-        """How far x may be from a hyperplane: three times the error allowed, and rounding."""
-        return 3.0 * self.monitor.allowed + 16.0 * self.tolerance.eps * self.monitor.norm_x
+    def limit(self) -> np.ndarray:
+        """How far each x may be from a hyperplane: three times the error allowed, and rounding."""
+        return np.array([3.0 * each.allowed + 16.0 * self.tolerance.eps * each.norm_x for each in self.monitors])
 
     def _average(self, plan: Plan) -> Status:
         """Average the iterates of more bursts: contradicting equations keep x moving around its mean.
@@ -311,13 +342,16 @@ class Run:
         that are all alike, so no other is called converged.
         """
         assert isinstance(self.method, RowMethod)
-        tail = self.tail = Tail(self.x.size)
+        noisy = [c for c, verdict in enumerate(self.verdicts) if verdict is Status.INCONSISTENT]
+        tails = {c: Tail(self.system.n_columns) for c in noisy}
+        tail = self.tail = tails[noisy[0]]
         so_far = self.monitor.n_rows_seen // self.monitor.rows[-1]
         wanted = max(so_far if self.method.averages else min(so_far, _MOST_AVERAGED), _FEWEST_AVERAGED)
         try:
             while self.clock.left > 0.0 and self.rows_allowed >= 1:
                 self._advance(plan)
-                tail.add(self.x)
+                for c, each in tails.items():
+                    each.add(self.iterates[c])
                 self._emit("solve")
                 if tail.count < wanted:
                     continue
@@ -331,7 +365,8 @@ class Run:
                 wanted = tail.count + min(math.ceil(missing), tail.count)
             return Status.INCONSISTENT
         finally:
-            self._take_mean(tail, measured=self.method.averages and tail.count >= so_far)
+            for c, each in tails.items():
+                self._take_mean(c, each, measured=self.method.averages and tail.count >= so_far)
 
     def _bursts_to_average(self, tail: Tail) -> float:
         """Return how many more are needed, as the error of the mean falls by the square root of their number."""
@@ -345,19 +380,20 @@ class Run:
             return math.nan
         return self._bursts_to_average(self.tail) * self.monitor.rows[-1] / self.system.n_rows
 
-    def _take_mean(self, tail: Tail, *, measured: bool) -> None:
-        """Make the mean the x to give back, if there is one to speak of.
+    def _take_mean(self, c: int, tail: Tail, *, measured: bool) -> None:
+        """Make the mean the x to give back for right-hand side `c`, if there is one to speak of.
 
         Neighbouring iterates are alike as far as a burst lets x remember, so the mean of many is worth fewer
         independent ones. That bounds the error of a short tail; a long one has `measured` it.
         """
         if math.isnan(tail.error):
             return
-        likeness = math.sqrt(self.monitor.memory(self.monitor.rows[-1]))
+        monitor = self.monitors[c]
+        likeness = math.sqrt(monitor.memory(monitor.rows[-1]))
         worth = max(1.0, tail.count * (1.0 - likeness) / (1.0 + likeness))
-        expected = 0.0 if measured else self.monitor.error / math.sqrt(worth)
-        self.iterates[0] = tail.mean
-        self.monitor.settle(self.x, max(expected, tail.error))
+        expected = 0.0 if measured else monitor.error / math.sqrt(worth)
+        self.iterates[c] = tail.mean
+        monitor.settle(tail.mean, max(expected, tail.error))
 
     def _certify(self, status: Status) -> Status:
         """Find out the residual, unless the last check of fresh rows has."""
@@ -378,14 +414,14 @@ class Run:
         n_rows, rows_left = self.system.n_rows, self.monitor.rows_left
         done = self.system.rows_read - self.rows_prepared
         pace = (self.clock.elapsed - self.prepared_at) / done if stage == "solve" and done else np.nan
-        x = self.x.view()
+        x = self.x.T.view()
         x.flags.writeable = False
         event = Event(
             stage=stage,
             rows_read=self.system.rows_read,
             passes=self.system.rows_read / n_rows,
             seconds=self.clock.elapsed,
-            error_estimate=self.monitor.relative_error,
+            error_estimate=float(self.relative_errors.max()),
             passes_left=rows_left / n_rows,
             seconds_left=rows_left * pace,
             x=x,

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -80,9 +81,9 @@ class Tolerance:
     atol: float
     eps: float
 
-    def at(self, norm_x: float, norm_x0: float) -> float:
-        """Return the absolute error allowed."""
-        return self.rtol * max(norm_x, self.eps * norm_x0) + self.atol
+    def at(self, norm_x: Any, norm_x0: Any) -> Any:
+        """Return the absolute error allowed: for one x, or for an array of norms."""
+        return self.rtol * np.maximum(norm_x, self.eps * norm_x0) + self.atol
 
 
 class Monitor:
@@ -122,6 +123,13 @@ class Monitor:
         if self.norm_x > 0.0:
             return self.error / self.norm_x
         return math.inf if self.error > 0.0 else self.error
+
+    @property
+    def shortfall(self) -> float:
+        """The estimated error over the allowed one; infinity if nothing is known."""
+        if math.isnan(self.error) or self.error > 0.0 == self.allowed:
+            return math.inf
+        return self.error / self.allowed if self.error > 0.0 else 0.0
 
     def observe(self, n_rows: int, drops: np.ndarray, x: np.ndarray, probe: np.ndarray, budget: float) -> Status | None:
         """Take in a burst of `n_rows`; return a status to stop with, or None to go on.

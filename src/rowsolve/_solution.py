@@ -43,11 +43,11 @@ class Event:
     stage : str
         ``"prepare"`` (reading A to sketch or cluster it) or ``"solve"``.
     error_estimate : float
-        Estimated ``norm(x - x*) / norm(x)``; NaN while nothing is known.
+        Estimated ``norm(x - x*) / norm(x)``, the largest of several; NaN while nothing is known.
     passes_left, seconds_left : float
         Predicted; NaN while nothing is known, infinity when the error no longer falls.
     x : ndarray
-        A read-only view of the current x, valid during the call: copy it to keep it.
+        A read-only view of the current x, of the shape it is given back in, valid during the call: copy it to keep it.
     """
 
     stage: str
@@ -127,17 +127,19 @@ class Solution:
 
     Attributes
     ----------
-    x : ndarray of shape (p,), float64
+    x : ndarray of shape (p,), or (p, k) for k right-hand sides, float64
     status : Status
     message : str
         What happened, in words, with figures and the way out if there is one.
     error_estimate : float
         Estimated ``norm(x - x*) / norm(x)``, comparable with `rtol`. When the equations contradict each
-        other, ``x*`` is the least-squares solution. NaN if nothing is known.
+        other, ``x*`` is the least-squares solution. NaN if nothing is known. The largest of `error_estimates`.
+    error_estimates : ndarray of shape (k,)
+        The same for each right-hand side; k = 1 if there is only one.
     rank : int or None
         The rank of A, if a factorization has told it; else None.
     residual : Residual or None
-        Relative residual, sampled or full; None if no row could be looked at.
+        Relative residual, sampled or full, over all right-hand sides; None if no row could be looked at.
     method : str
         The name of the method that ran.
     rows_read : int
@@ -157,6 +159,7 @@ class Solution:
     status: Status
     message: str
     error_estimate: float
+    error_estimates: np.ndarray = field(repr=False)
     rank: int | None
     residual: Residual | None
     method: str

@@ -51,13 +51,16 @@ def solve(
         kept; x is computed in float64 in any case. C order is fast; Fortran order works without a copy but
         reads each row from p different places, 3 to 15 times slower; ``np.ascontiguousarray(A)`` mends it if
         the copy fits.
-    b : array_like of shape (n,), or path
+    b : array_like of shape (n,) or (n, k), or path
+        A vector, or k right-hand sides, which are solved for at once: each row of A is read once for all of them. Not
+        every method can (``"direct"``, ``"refined"``, and those that draw rows without looking at x). Everything about
+        errors then holds for each column by itself.
     method : str or Method
         A name (``rowsolve methods`` lists them) or an object with parameters such as ``rowsolve.Block(8)``.
         ``"auto"`` begins with what is fastest if all is well and goes on with another method if it is not: x then
         solves the equations, or is their least-squares solution, or solves all but a few wrong ones (`rows_off`).
         The message says which and why; docs/choosing.md has the decisions.
-    x0 : array_like of shape (p,), optional
+    x0 : array_like of shape (p,), or (p, k) if `b` is (n, k), optional
         Where to start; zero if not given. When many x satisfy the equations (wide or rank-deficient A), the
         result is the solution nearest to `x0`: the one of least norm for ``x0 = 0``.
     rtol, atol : float
@@ -111,9 +114,9 @@ def solve(
     >>> solution.status.name, bool(np.allclose(solution.x, 1, atol=1e-5))
     ('CONVERGED', True)
     """
-    source, vector, eps = _validate.system_of(A, b)
-    start = _validate.start_of(x0, source.shape[1])
-    chosen = _validate.method_of(method)
+    source, sides, eps = _validate.system_of(A, b)
+    chosen = _validate.method_of(method, sides)
+    start = _validate.start_of(x0, source.shape[1], sides)
     damping = _validate.damp_of(damp, chosen)
     tolerance = Tolerance(_validate.at_least_zero("rtol", rtol), _validate.at_least_zero("atol", atol), eps)
     seconds = math.inf if max_seconds is None else _validate.positive("max_seconds", max_seconds)
@@ -123,10 +126,10 @@ def solve(
     check = _validate.check_of(check)
     generator = _validate.generator_of(rng)
     n_threads = _validate.threads_of(threads)
-    system, history = System(source, vector, Clock(seconds), n_threads, damping), History()
+    system, history = System(source, sides, Clock(seconds), n_threads, damping), History()
 
     def begin(method: Method, x0: np.ndarray, give_up: Callable[[Monitor], Status | None] = lambda _: None) -> Run:
-        system.clock.pause(warm_up(method, source, n_threads))
+        system.clock.pause(warm_up(method, source, n_threads, many=system.n_rhs > 1))
         return Run(method, system, tolerance, x0, max_rows, check, generator, callback, give_up, history)
 
     if chosen is None:
@@ -150,10 +153,11 @@ def _solution_of(run: Run, status: Status, decisions: list[str]) -> Solution:
         status = Status.INCONSISTENT
     rows_off = run.off if status in (Status.CONVERGED, Status.PRECISION, Status.INCONSISTENT) else run.off[:0]
     return Solution(
-        x=run.x.copy(),
+        x=run.x.T.copy(),
         status=status,
         message=message_of(run, status, decisions),
-        error_estimate=run.monitor.relative_error,
+        error_estimate=float(run.relative_errors.max()),
+        error_estimates=run.relative_errors,
         rank=run.system.rank,
         residual=run.finding.residual if run.finding else None,
         method=run.method.name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +60,9 @@ class System:
     Attributes
     ----------
     rows : DenseRows or CSRRows
-    b : ndarray of shape (n,), float64
+    b : ndarray of shape (n,) or (n, n_rhs), float64
+    n_rhs : int
+        How many right-hand sides there are.
     odd : ndarray of 3 integers
         Where kernels note the last row of each odd sort (see `kernels.rows`), or -1.
     norm_b : float
@@ -83,7 +85,8 @@ class System:
         self.source = source
         self.rows: Any = source.rows
         self.b = b
-        self.norm_b = math.sqrt(sum_of_squares(b))
+        self.n_rhs = 1 if b.ndim == 1 else b.shape[1]
+        self.norm_b = math.sqrt(sum_of_squares(b.reshape(-1)))
         if not 0.0 < self.norm_b < math.inf:  # all zero, or at the ends of the range
             self.norm_b = float(np.abs(b).max()) or 1.0
         self.n_rows, self.n_columns = source.shape
@@ -98,6 +101,16 @@ class System:
         self.contradiction: int | None = None
         self.on_piece: Callable[[], None] = lambda: None
         self._used = np.zeros(self.n_rows, dtype=bool)
+
+    @cached_property
+    def largest_b(self) -> np.ndarray:
+        """The largest entry of each row of b: not zero where a row of zeros contradicts one of the right-hand sides."""
+        return self.b if self.n_rhs == 1 else frozen(np.abs(self.b).max(axis=1))
+
+    @cached_property
+    def norms_b(self) -> np.ndarray:
+        """The norm of each right-hand side."""
+        return np.array([self.norm_b]) if self.n_rhs == 1 else np.linalg.norm(self.b, axis=0)
 
     def pieces(self, times_used: int = 1, n_rows: int | None = None) -> Iterator[tuple[int, int]]:
         """Yield (start, stop) over all rows: one counted pass, which Ctrl-C and the deadline can end.
@@ -145,7 +158,7 @@ class System:
         found = np.empty(self.n_rows)
 
         def fill(start: int, stop: int, odd: np.ndarray) -> None:
-            norms_of(self.rows, self.b, start, stop, found, odd)
+            norms_of(self.rows, self.largest_b, start, stop, found, odd)
 
         self.pass_over(fill)
         return found
@@ -157,12 +170,13 @@ class System:
         the cache, and does not wait for cores on which those of BLAS still spin.
         """
         norms_sq = np.empty(order.size)
-        norms_at(self.rows, self.b, order, norms_sq, self.odd)
+        norms_at(self.rows, self.largest_b, order, norms_sq, self.odd)
         self.count(order)
         order, weights = order[norms_sq > 0.0], 1.0 / np.sqrt(norms_sq[norms_sq > 0.0])
         if not order.size:
             return None
-        return System(self.source.take(order, weights), frozen(weights * self.b[order]), self.clock)
+        b = frozen((weights * self.b[order].T).T)
+        return System(self.source.take(order, weights), b, self.clock)
 
     def keep_time(self) -> None:
         """Raise if the deadline has passed."""
@@ -219,5 +233,5 @@ class System:
                 f"row {i} of `A` has entries up to {largest:.1e}, whose squares leave the range of float64: "
                 "rescale `A` and `b` to lie well between 1e-150 and 1e150."
             )
-        if self.b[i] != 0.0 and self.contradiction is None:
+        if self.b[i].any() and self.contradiction is None:
             self.contradiction = i

@@ -14,7 +14,7 @@ from rowsolve.kernels.rows import frozen, sum_of_squares
 from rowsolve.methods import METHODS, Method, Refined
 from rowsolve.methods.base import positive_integer
 from rowsolve.sources import Source, load_matrix, load_vector, open_rows
-from rowsolve.sources.rows import as_vector
+from rowsolve.sources.rows import as_columns
 
 __all__ = [
     "at_least_zero", "check_of", "damp_of", "generator_of", "method_of", "positive", "start_of", "system_of",
@@ -27,15 +27,18 @@ _OUR_STREAM = 7  # any number: it sets our stream apart from the caller's
 
 
 def system_of(A: Any, b: Any) -> tuple[Source, np.ndarray, float]:
-    """Return the rows of `A`, `b` as float64, and the relative precision they were given in."""
+    """Return the rows of `A`, `b` as float64 (n,) or (n, k), and the relative precision they were given in."""
     source = open_rows(load_matrix(A) if isinstance(A, str | os.PathLike) else A)
     values = load_vector(b) if isinstance(b, str | os.PathLike) else b
-    vector, eps = as_vector(values, "b", source.shape[0], "row of `A`")
+    sides, eps = as_columns(values, "b", source.shape[0], "row of `A`")
     # The sum of squares tells all but the extreme cases at a glance.
-    largest = float(np.abs(vector).max()) if not _SMALL_SQ < sum_of_squares(vector) < 1.0 / _SMALL_SQ else 1.0
-    if largest > 0.0 and not _SMALLEST < largest < 1.0 / _SMALLEST:
-        raise ValueError(f"`b` has entries up to {largest:.1e}, whose squares leave the range of float64: rescale it.")
-    return source, frozen(vector), max(source.eps, eps)
+    if sides.ndim > 1 or not _SMALL_SQ < sum_of_squares(sides) < 1.0 / _SMALL_SQ:
+        for largest in np.abs(sides).max(axis=0, keepdims=True).flat:
+            if largest > 0.0 and not _SMALLEST < largest < 1.0 / _SMALLEST:
+                raise ValueError(
+                    f"`b` has entries up to {largest:.1e}, whose squares leave the range of float64: rescale it."
+                )
+    return source, frozen(sides), max(source.eps, eps)
 
 
 def damp_of(damp: Any, method: Method | None) -> float:
@@ -49,15 +52,30 @@ def damp_of(damp: Any, method: Method | None) -> float:
     return number
 
 
-def start_of(x0: Any, n_columns: int) -> np.ndarray:
-    """Return a copy of `x0`, or zeros."""
+def start_of(x0: Any, n_columns: int, sides: np.ndarray) -> np.ndarray:
+    """Return a copy of `x0`, or zeros: of shape (p,), or (k, p) for k right-hand `sides`."""
+    shape = (n_columns, *sides.shape[1:])
     if x0 is None:
-        return np.zeros(n_columns)
-    return as_vector(x0, "x0", n_columns, "column of `A`")[0].copy()
+        return np.zeros(shape[::-1])
+    start, _ = as_columns(x0, "x0", n_columns, "column of `A`")
+    if start.shape != shape:
+        raise ValueError(f"`x0` must have the shape of x, {shape}, got {start.shape}.")
+    return start.T.copy()
 
 
-def method_of(method: Any) -> Method | None:
-    """Return the method to run, or None for ``"auto"``."""
+def method_of(method: Any, sides: np.ndarray) -> Method | None:
+    """Return the method to run, or None for ``"auto"``; raise if it cannot solve for so many right-hand `sides`."""
+    found = _method_of(method)
+    if found is not None and sides.ndim > 1 and not found.takes_many:
+        able = ", ".join(repr(name) for name, each in METHODS.items() if each.takes_many)
+        raise ValueError(
+            f"method {found.name!r} takes one right-hand side at a time, got {sides.shape[1]} (the columns of `b`): "
+            f"use 'auto' or one of {able}, or solve for each column by itself."
+        )
+    return found
+
+
+def _method_of(method: Any) -> Method | None:
     if isinstance(method, Method):
         return method
     if isinstance(method, type) and issubclass(method, Method):

@@ -22,31 +22,35 @@ __all__ = ["warm_up"]
 _warm: set[Any] = set()
 
 
-def warm_up(method: Method, source: Source, threads: int) -> float:
+def warm_up(method: Method, source: Source, threads: int, *, many: bool = False) -> float:
     """Run `method` once on a few rows of the same kind as those of `source`; return the seconds it took."""
     layout = ((part.dtype, part.flags.c_contiguous, part.flags.f_contiguous) for part in source.rows)
-    chained = chains_pay(method, source.shape[1], source.entries_per_row, threads)
-    kind = (method, chained, type(source.rows), *layout)
+    chained = not many and chains_pay(method, source.shape[1], source.entries_per_row, threads)
+    kind = (method, chained, many, type(source.rows), *layout)
     if kind in _warm:
         return 0.0
     started = time.perf_counter()
     rows = _a_few_rows(source.rows)
     small = {key: 3 for key, value in method.parameters().items() if type(value) is int and value > 3}
     method = replace(method, **small)  # type: ignore[type-var]
-    system = System(Source(rows, (8, 3), 3.0, 0.0), frozen(np.ones(8)))
-    rng, iterates, drops = np.random.default_rng(0), np.ones((2, 3)), np.zeros(2)
+    system = System(Source(rows, (8, 3), 3.0, 0.0), frozen(np.ones((8, 2) if many else 8)))
+    rng, iterates, drops = np.random.default_rng(0), np.ones((3 if many else 2, 3)), np.zeros(3 if many else 2)
+    x = iterates[:-1] if many else iterates[0]
     if isinstance(method, RowMethod):
         plan = method.prepare(system, rng)
         order = method.advance(plan, iterates, 8, rng, drops)
         if chained:
             plan.chains = Chains(plan, 2)
             method.advance(plan, iterates, 8, rng, drops)
-        sweep(system.rows, system.b, order, iterates, drops, system.odd)
+        if not many:
+            sweep(system.rows, system.b, order, iterates, drops, system.odd)
     elif isinstance(method, StepMethod):
-        next(iter(method.steps(system, iterates[0], Tolerance(1e-6, 0.0, 1e-16), rng)))
-    sampled_check(system, iterates[0], np.inf, rng)
-    residuals_of(system, np.arange(2), iterates[0])
-    full_check(system, iterates[0], np.inf)
+        next(iter(method.steps(system, x, Tolerance(1e-6, 0.0, 1e-16), rng)))
+    limit = np.array([np.inf])
+    sampled_check(system, x, limit, rng)
+    if not many:
+        residuals_of(system, np.arange(2), x)
+    full_check(system, x, limit)
     _warm.add(kind)
     return time.perf_counter() - started
 

@@ -17,12 +17,12 @@ _SUSPICION = "It seems that the equations contradict each other as well, or that
 
 def message_of(run: Run, status: Status, decisions: list[str]) -> str:
     """Return what was decided on the way and the status as sentences, with figures and the way out."""
-    parts = [*decisions, _main(run, status), _zero_row(run), _checked(run, status)]
+    parts = [*decisions, _main(run, status), _columns(run, status), _zero_row(run), _checked(run, status)]
     return " ".join(part for part in parts if part)
 
 
 def _main(run: Run, status: Status) -> str:
-    error, rtol = run.monitor.relative_error, run.tolerance.rtol
+    error, rtol = float(run.relative_errors.max()), run.tolerance.rtol
     about = f"estimated relative error {error:.1e}" if math.isfinite(error) else "error not known"
     if status is Status.CONVERGED:
         return f"{status.value[:-1]}: {about}."
@@ -44,6 +44,17 @@ def _main(run: Run, status: Status) -> str:
     left = run.monitor.rows_left / run.system.n_rows
     more = f" About {_number(left)} more passes would be needed." if math.isfinite(left) and left > 0 else ""
     return f"{status.value} Now: {about}.{more} Way out: a larger {limit}, or a looser rtol."
+
+
+def _columns(run: Run, status: Status) -> str:
+    """Say which of several right-hand sides are not solved to the tolerance."""
+    if run.system.n_rhs == 1 or status is Status.CONVERGED:
+        return ""
+    missed = [str(c) for c, each in enumerate(run.monitors) if not each.error <= each.allowed]
+    if not missed:
+        return ""
+    columns = ", ".join(missed[:5]) + (", …" if len(missed) > 5 else "")
+    return f"This is about {len(missed)} of {run.system.n_rhs} right-hand sides (columns of b): {columns}."
 
 
 def _inconsistent(run: Run) -> str:
@@ -89,8 +100,9 @@ def _zero_row(run: Run) -> str:
     i = run.system.contradiction
     if i is None or run.method.least_squares:
         return ""
+    value = f"{run.system.b[i]:g}" if run.system.n_rhs == 1 else "not"
     return (
-        f"Row {i} of A is all zero but b[{i}] is {run.system.b[i]:g}, so the equations contradict each other; "
+        f"Row {i} of A is all zero but b[{i}] is {value}, so the equations contradict each other; "
         "such rows are left out."
     )
 

@@ -51,6 +51,17 @@ def test_solve__is_the_same_as_in_python(folder, method):
     np.testing.assert_array_equal(np.loadtxt("x.csv"), expected)
 
 
+@pytest.mark.parametrize("ending", ["npy", "csv"])
+def test_solve__takes_several_right_hand_sides(folder, ending):
+    np.save("b.npy", np.column_stack([b, 2 * b, 0 * b]))
+    result = run("solve", "A.npy", "b.npy", "-o", f"x.{ending}", "--seed", 0, "--json")
+    found = np.load("x.npy") if ending == "npy" else np.loadtxt("x.csv", delimiter=",")
+    np.testing.assert_allclose(found, np.outer(X_TRUE, [1, 2, 0]), rtol=1e-5, atol=1e-12)
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["n_columns"] == 12
+    assert json.loads(result.stdout)["n_rhs"] == 3
+
+
 def test_solve__without_output_says_that_x_is_not_kept(folder):
     result = run("solve", "A.npy", "b.npy", "--seed", 0)
     assert result.exit_code == 0
@@ -91,7 +102,7 @@ def test_solve__starts_from_x0(folder):
     [
         (("missing.npy", "b.npy"), "missing.npy: no such file"),
         (("A.npy", "b.txt"), "expected a file ending in"),
-        (("A.npy", "A.npy"), "`b` must have one dimension"),
+        (("A.npy", "A.npy", "--method", "jl"), "'jl' takes one right-hand side at a time, got 12"),
         (("A.npy", "b.npy", "--rtol", "-1"), "`rtol` must be a finite number of at least 0, got -1.0"),
         (("A.npy", "b.npy", "--method", "cluster_jl"), "did you mean 'cluster-jl'"),
         (("A.npy", "b.npy", "--check", "no"), "`check` must be 'sampled' or 'full'"),

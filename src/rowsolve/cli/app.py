@@ -48,7 +48,9 @@ def _options(
 @app.command()
 def solve(
     matrix: Annotated[Path, typer.Argument(metavar="A", help="The matrix: .npy, .npz, .mtx, .mtx.gz or .csv.")],
-    rhs: Annotated[Path, typer.Argument(metavar="b", help="The right-hand side, in any of these formats.")],
+    rhs: Annotated[
+        Path, typer.Argument(metavar="b", help="The right-hand side, or one in each column, in these formats.")
+    ],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write x: .npy or .csv.")] = None,
     method: Annotated[str, typer.Option("--method", "-m", help="A name from `rowsolve methods`.")] = "auto",
     rtol: Annotated[float, typer.Option(help="Wanted norm(x - x*) / norm(x).")] = 1e-6,

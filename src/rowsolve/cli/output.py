@@ -74,4 +74,4 @@ def write_vector(output: OutputFile, x: np.ndarray) -> None:
     if output.path.suffix.lower() == ".npy":
         output.write(lambda file: np.save(file, x))
     else:
-        output.write(lambda file: np.savetxt(file, x, fmt="%.17g"))
+        output.write(lambda file: np.savetxt(file, x, fmt="%.17g", delimiter=","))

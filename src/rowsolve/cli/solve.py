@@ -83,7 +83,8 @@ def _as_dict(solution: rowsolve.Solution, output: Path | None) -> dict[str, Any]
         "passes": solution.passes,
         "seconds": solution.seconds,
         "compile_seconds": solution.compile_seconds,
-        "n_columns": solution.x.size,
+        "n_columns": len(solution.x),
+        "n_rhs": solution.error_estimates.size,
         "rows_off": solution.rows_off.tolist(),
         "output": None if output is None else str(output),
     }  # fmt: skip

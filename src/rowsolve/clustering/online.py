@@ -105,7 +105,7 @@ def cluster_rows(
             f"`n_clusters` must be at most the number of rows, {system.n_rows}, got {n_clusters}: "
             f"choose fewer clusters."
         )
-    rows, b = (system.rows, system.b) if metric in EQUATION_METRICS else _patterns(system, metric)
+    rows, b = (system.rows, system.largest_b) if metric in EQUATION_METRICS else _patterns(system, metric)
     code = _CODES[metric]
     found = empty_centroids(n_clusters, system.n_columns, rows)
     cards = new_cards(system.n_rows)

@@ -35,15 +35,15 @@ class BlockRoom(NamedTuple):
     spread: np.ndarray  # one row, written out in full
 
 
-def block_room(block_size: int, n_columns: int) -> BlockRoom:
-    """Return working arrays for blocks of up to `block_size` rows."""
+def block_room(block_size: int, n_columns: int, n_iterates: int = 2) -> BlockRoom:
+    """Return working arrays for blocks of up to `block_size` rows, which act on so many iterates."""
     square = (block_size, block_size)
     return BlockRoom(
         scale=np.empty(block_size),
         gram=np.empty(square),
         factor=np.empty(square),
-        gaps=np.empty((2, block_size)),
-        steps=np.empty((2, block_size)),
+        gaps=np.empty((n_iterates, block_size)),
+        steps=np.empty((n_iterates, block_size)),
         spread=np.zeros(n_columns),
     )
 
@@ -58,7 +58,7 @@ def project_blocks(rows, b, order, sizes, iterates, drops, room, odd):  # iterat
     drops[:] = 0.0
     start = 0
     for size in sizes:
-        _measure_block(rows, b, order[start:], size, iterates[0], iterates[1], room, odd)
+        measure_block(rows, b, order[start:], size, iterates[0], iterates[1], room, odd)
         factor_gram(size, room.gram, room.factor)
         for c in range(2):
             drops[c] += solve_for_steps(size, room, c)
@@ -140,7 +140,7 @@ _MEASURE: dict[type, Any] = {DenseRows: _measure_dense, CSRRows: _measure_singly
 
 
 @row_primitive(_MEASURE)
-def _measure_block(rows, b, order, size, x, z, room, odd):
+def measure_block(rows, b, order, size, x, z, room, odd):
     """Fill scale, gram and gaps for the first `size` rows of `order`; those after them come next."""
     _MEASURE[type(rows)](rows, b, order, size, x, z, room, odd)
 

@@ -73,6 +73,7 @@ class Method(ABC):
     summary: ClassVar[str]
     citation: ClassVar[str]
     least_squares: ClassVar[bool] = False  # whether it converges when the equations contradict each other
+    takes_many: ClassVar[bool] = False  # whether it solves for several right-hand sides at once
 
     @property
     def share_it_stands(self) -> float:
@@ -88,12 +89,12 @@ class Method(ABC):
 class Step(NamedTuple):
     """Where a `StepMethod` has got to.
 
-    `error` is the estimated ``norm(x - x*)``. A `status` ends the run; without one it goes on until the error is as
-    small as asked.
+    `error` is the estimated ``norm(x - x*)``, of each x if `x` holds several. A `status` ends the run; without one it
+    goes on until the error is as small as asked.
     """
 
     x: np.ndarray
-    error: float
+    error: float | np.ndarray
     status: Status | None = None
 
 
@@ -102,7 +103,10 @@ class StepMethod(Method):
 
     @abstractmethod
     def steps(self, system: System, x0: np.ndarray, tolerance: Tolerance, rng: np.random.Generator) -> Iterator[Step]:
-        """Yield one `Step` after another."""
+        """Yield one `Step` after another.
+
+        `x0` has the shape (p,), or (n_rhs, p) if there are several right-hand sides.
+        """
 
 
 class RowMethod(Method):
@@ -121,7 +125,8 @@ class RowMethod(Method):
     ) -> np.ndarray:
         """Move `iterates` with about `n_rows` rows, fill `drops`; return the rows that were read.
 
-        ``iterates[0]`` is x; the others are probes for ``A z = 0`` (see `rowsolve._monitor`).
+        The last of `iterates` is a probe for ``A z = 0`` (see `rowsolve._monitor`); before it comes x, one for each
+        right-hand side.
         """
 
 

@@ -102,6 +102,7 @@ class Deflated(Oblivious):
     name: ClassVar[str] = "deflated"
     summary: ClassVar[str] = "random rows without what they share: centroids of clusters, or combinations of a sample"
     citation: ClassVar[str] = "deflation: Nicolaides 1987; with rows and centroids: new here"
+    takes_many: ClassVar[bool] = False  # the known equations would need a target for each right-hand side
 
     def __post_init__(self):
         super().__post_init__()

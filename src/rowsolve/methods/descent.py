@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rowsolve.kernels.gradient import add_gradients
+from rowsolve.kernels.many import add_gradients_of_many, laid_out
 from rowsolve.kernels.rows import norm
 from rowsolve.methods.factor import Factor, find_odd_rows
 
@@ -22,6 +23,7 @@ _AT_REST = 30.0  # times the error asked for: the last step of a method that gai
 _ROUNDED = 64.0  # units of rounding of b: all equations are satisfied
 _NOTHING = 1e-300  # a gradient of the probe: all rows are zero, or their squares are
 _SPENT = 1e-6  # a probe so short says little but what rounding made of it
+_AT_ITS_END = 1e-13  # the length of a probe that takes its own steps and can hardly get shorter
 
 
 class Descent:
@@ -35,138 +37,165 @@ class Descent:
 
     It sees the directions that A barely tells apart: z has a part in each of them.
 
+    Several right-hand sides share the passes; each has its own coefficients, and so has z then.
+
     Attributes
     ----------
-    at : ndarray of shape (2, p)
-        x and z.
-    error : float
+    at : ndarray of shape (n_rhs + 1, p)
+        x for each right-hand side, and z.
+    error : ndarray of shape (n_rhs,)
         Estimated ``norm(x - x*)``.
-    residual_sq : float
+    residual_sq : ndarray of shape (n_rhs,)
         ``norm(b - A x)**2 + damp**2 norm(x)**2``, updated from step to step.
     fresh : bool
         Whether the gradient has been computed at this x, and not only updated.
-    drift : float
+    drift : ndarray of shape (n_rhs,)
         What the rounding of a gradient that is only updated may be worth in x.
     """
 
     def __init__(self, system: System, x0: np.ndarray, rng: np.random.Generator, factor: Factor | None = None) -> None:
         self.system, self.factor, self._rng = system, factor, rng
-        self.x0, self.last_step = x0.copy(), math.inf
-        self.at = np.stack([x0, np.zeros_like(x0)])
+        self.x0, self.last_step = np.atleast_2d(x0).copy(), np.full(system.n_rhs, math.inf)
+        self.at = np.vstack([x0, np.zeros(system.n_columns)])
         self.start()
 
     @property
     def x(self) -> np.ndarray:
-        """The current x."""
-        return self.at[0]
+        """The current x of each right-hand side, one in each row."""
+        return self.at[:-1]
 
     def precondition(self, factor: Factor) -> None:
         """Go on from here with `factor`."""
         self.factor = factor
         if factor.deficient:
-            factor.project(self.at[1:])
+            factor.project(self.at[-1:])
             self.start()
         else:
             self._set_out()
 
     def start(self) -> None:
         """Compute the gradient at x anew (one pass) and go downhill from there."""
-        if norm(self.at[1]) < _SPENT:
-            probe = self._rng.standard_normal(self.x.size)
-            self.at[1] = probe / norm(probe)
+        if norm(self.at[-1]) < _SPENT:
+            probe = self._rng.standard_normal(self.system.n_columns)
+            self.at[-1] = probe / norm(probe)
             if self.factor is not None:
-                self.factor.project(self.at[1:])
+                self.factor.project(self.at[-1:])
         self.slope, squares = self._gradients(1.0, self.at)
         self.fresh = True
-        self.residual_sq = float(squares[0]) + self.system.damp**2 * float(self.x @ self.x)
+        self.residual_sq = squares[:-1] + self.system.damp**2 * products(self.x, self.x)
         self._set_out()
 
-    def step(self) -> None:
-        """Go as far as the gradient falls along the direction, and turn: one pass."""
-        change, squares = self._gradients(0.0, self.direction)
-        curvature = squares[0] + self.system.damp**2 * float(self.direction[0] @ self.direction[0])
-        if curvature > 0.0:
-            length = self._worth / curvature
-            self.at += length * self.direction
-            self.last_step = length * norm(self.direction[0])
-            self.slope += length * change
-            self.residual_sq = max(self.residual_sq - length * self._worth, 0.0)
-            self.fresh = False
-        before = self._worth
-        self._look()
-        self.direction *= self._worth / before if before > 0.0 else 0.0
-        self.direction += self._downhill
+    def step(self, wanted: np.ndarray | None = None) -> None:
+        """Go as far as the gradient falls along the direction, and turn: one pass for all x, or for those `wanted`."""
+        alone = self.system.n_rhs == 1
+        moving: Any = slice(None)
+        if wanted is not None and not alone:
+            moving = np.append(wanted, norm(self.at[-1]) > _AT_ITS_END)
+        direction, before = self.direction[moving], self._worth[moving].copy()
+        change, squares = self._gradients(0.0, direction)
+        lengths = _ratios(before, squares + self.system.damp**2 * products(direction, direction), alone=alone)
+        self.at[moving] += lengths * direction
+        self.slope[moving] += lengths * change
+        gained, last_step = np.zeros(len(self.at)), np.append(self.last_step, 0.0)
+        gained[moving], last_step[moving] = lengths[:, 0] * before, lengths[:, 0] * norms(direction)
+        self.residual_sq, self.last_step = np.maximum(self.residual_sq - gained[:-1], 0.0), last_step[:-1]
+        self.fresh = False
+        self._look(moving)
+        self.direction[moving] = _ratios(self._worth[moving], before, alone=alone) * direction + self._downhill[moving]
 
     def _set_out(self) -> None:
         if self.factor is None:  # any unit will do that keeps squares in range
-            largest = float(np.abs(self.slope[1]).max())
+            largest = float(np.abs(self.slope[-1]).max())
             if largest < _NOTHING:
                 find_odd_rows(self.system, np.arange(self.system.n_rows))
             self._unit = 1.0 / (largest or 1.0)
-        self._look()
+        self._downhill, self._worth, self.error = np.empty_like(self.at), np.empty(len(self.at)), np.empty(len(self.x))
+        self._look(slice(None))
         self.direction = self._downhill.copy()
         most = self.factor.spread if self.factor is not None else math.sqrt(self._unit * self.amplification)
-        self.drift = 8.0 * _EPS * norm(most * self.slope[0]) * most
+        self.drift = 8.0 * _EPS * norms(most * self.slope[:-1]) * most
 
-    def _look(self) -> None:
-        """Precondition the gradients, and estimate the error by them."""
+    def _look(self, moving: Any) -> None:
+        """Precondition the gradients of those that have moved, and estimate their error by them."""
+        slope = self.slope[moving]
+        downhill = slope.copy() if self.factor is not None else self._unit * slope
         if self.factor is not None:
-            self._downhill = self.slope.copy()
-            self.factor.solve(self._downhill)
-        else:
-            self._downhill = self._unit * self.slope
-        self._worth = float(self.slope[0] @ self._downhill[0])
-        probe_norm = norm(self._downhill[1])
-        self.amplification = norm(self.at[1]) / probe_norm if probe_norm > 0.0 else 0.0
-        self.error = norm(self._downhill[0]) * self.amplification
+            self.factor.solve(downhill)
+        self._downhill[moving], self._worth[moving] = downhill, products(slope, downhill)
+        probe_norm = norm(self._downhill[-1])
+        self.amplification = norm(self.at[-1]) / probe_norm if probe_norm > 0.0 else 0.0
+        moved = moving if isinstance(moving, slice) else moving[:-1]
+        self.error[moved] = norms(self._downhill[:-1][moved]) * self.amplification
 
     def _gradients(self, weight: float, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Make one pass: ``A'(weight * b - A v)`` less ``damp**2 v``, and the sums of squares inside."""
-        system, parts = self.system, []
+        system, alone, times_used = self.system, self.system.n_rhs == 1, max(1, len(vectors) // 2)
+        vectors = vectors if alone else laid_out(system.rows, vectors)
+        gradients, squares = -(system.damp**2) * vectors, np.zeros(len(vectors))
+        parts: list[tuple[int, np.ndarray, np.ndarray]] = []
 
         def add(start: int, stop: int, _: np.ndarray) -> None:
-            out, squares = np.zeros_like(vectors), np.zeros(2)
-            add_gradients(system.rows, system.b, weight, start, stop, vectors, out, squares)
-            parts.append((start, out, squares))
+            out, square = np.zeros_like(vectors), np.zeros(len(vectors))
+            if alone:
+                add_gradients(system.rows, system.b, weight, start, stop, vectors, out, square)
+            else:
+                add_gradients_of_many(system.rows, system.b, weight, np.arange(start, stop), vectors, out, square)
+            parts.append((start, out, square))
 
-        system.pass_over(add)
-        parts.sort(key=lambda part: part[0])  # the same sum whichever thread was first
-        gradients, squares = -(system.damp**2) * vectors, np.zeros(2)
-        for _, out, square in parts:
-            gradients += out
-            squares += square
+        for first, last in system.pieces(times_used):
+            parts.clear()
+            system.in_slices(add, first, last, (last - first) * system.entries_per_row * times_used)
+            for _, out, square in sorted(parts, key=lambda part: part[0]):  # the same sum whichever thread was first
+                gradients += out
+                squares += square
         if not np.isfinite(gradients).all():
             find_odd_rows(system, np.arange(system.n_rows))
             raise ValueError("the squares of `A` and `b` leave the range of float64: rescale them.")
         return gradients, squares
 
-    def is_below(self, enough: float) -> bool:
-        """Tell whether the error is at most `enough`, as far as can be known.
+    def is_below(self, enough: np.ndarray) -> np.ndarray:
+        """Tell for each x whether its error is at most `enough`, as far as can be known.
 
         A factor makes the gradient tell it whatever its direction. Without one it is estimated as if it were like a
         random vector. So x must also have come to rest; and one that started somewhere may have its error in
         slow directions only, of which z had about a p-th of its square (see `Monitor._worst`).
         """
-        if self.error > enough:
-            return False
-        if self.factor is not None or math.sqrt(self.residual_sq) <= _ROUNDED * _EPS * self.system.norm_b:
-            return True
+        below, residuals = self.error <= enough, np.sqrt(self.residual_sq)
+        if self.factor is not None:
+            return below
+        at_rest = self.last_step <= _AT_REST * enough
         if self.x0.any():
-            share = math.sqrt(_UNLUCKY * self.x.size) * norm(self.at[1])
-            if share >= 1.0 or share / (1.0 - share) * norm(self.x - self.x0) > enough:
-                return False
-        return self.last_step <= _AT_REST * enough
+            share = math.sqrt(_UNLUCKY * self.system.n_columns) * norm(self.at[-1])
+            worst = share / (1.0 - share) * norms(self.x - self.x0) if share < 1.0 else math.inf
+            at_rest &= worst <= enough
+        return below & (at_rest | (residuals <= _ROUNDED * _EPS * self.system.norms_b))
 
-    def rounding(self, eps: float) -> float:
-        """Return how far rounding keeps x from the solution; `eps` is the relative precision of A and b as given.
+    def rounding(self, eps: float) -> np.ndarray:
+        """Return how far rounding keeps each x from the solution; `eps` is the relative precision of A and b as given.
 
         That of A x spreads to x by ``A**+``, that of the sums in ``A'r`` by ``(A'A)**-1``, that of the numbers of a
         row, a third of `eps` or so each, like noise in b; all are random.
         """
-        norm_x, n, p = norm(self.x), self.system.n_rows, self.x.size
+        norms_x, n, p = norms(self.x), self.system.n_rows, self.system.n_columns
         if self.factor is None:
-            return max(_EPS * math.sqrt(p), 0.3 * eps * math.sqrt(p / n)) * norm_x
-        as_given = 0.3 * eps * self.factor.harm / math.sqrt(n * p) * norm_x
-        of_sums = math.sqrt(self.residual_sq / self.x.size) * self.factor.spread
-        of_products = min(1.0, 8.0 / math.sqrt(self.x.size)) * norm_x  # their terms are that much smaller than x
-        return max(as_given, _EPS * self.factor.harm / math.sqrt(n) * (of_products + of_sums))
+            return max(_EPS * math.sqrt(p), 0.3 * eps * math.sqrt(p / n)) * norms_x
+        as_given = 0.3 * eps * self.factor.harm / math.sqrt(n * p) * norms_x
+        of_sums = np.sqrt(self.residual_sq / p) * self.factor.spread
+        of_products = min(1.0, 8.0 / math.sqrt(p)) * norms_x  # their terms are that much smaller than x
+        return np.maximum(as_given, _EPS * self.factor.harm / math.sqrt(n) * (of_products + of_sums))
+
+
+def products(vectors: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Return the product of each of `vectors` with the one of `others` in the same row."""
+    return np.einsum("cj,cj->c", vectors, others)
+
+
+def norms(vectors: np.ndarray) -> np.ndarray:
+    """Return the norm of each of `vectors`."""
+    return np.sqrt(products(vectors, vectors))
+
+
+def _ratios(above: np.ndarray, below: np.ndarray, *, alone: bool) -> np.ndarray:
+    """Return a coefficient for each vector, 0 where `below` is not above 0; one x shares its own with the probe."""
+    ratios = np.divide(above, below, out=np.zeros_like(above), where=below > 0.0)[:, None]
+    return ratios[[0, 0]] if alone else ratios

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from rowsolve._solution import Status
-from rowsolve.kernels.rows import norm
 from rowsolve.methods.base import Step, StepMethod
-from rowsolve.methods.descent import Descent
+from rowsolve.methods.descent import Descent, norms
 from rowsolve.methods.factor import factor_of, gather
 
 if TYPE_CHECKING:
@@ -42,6 +41,7 @@ class Direct(StepMethod):
     name: ClassVar[str] = "direct"
     summary: ClassVar[str] = "solve a random sample of the equations exactly; for consistent equations"
     citation: ClassVar[str] = "RKA-Block of the paper with one block of p rows or more"
+    takes_many: ClassVar[bool] = True
 
     def steps(self, system, x0, tolerance, rng):
         """Yield once."""
@@ -59,7 +59,7 @@ def _square(system: System, x0: np.ndarray, tolerance: Tolerance, rng: np.random
     if sample is None or sample.n_rows < p + _SPARE // 2:
         return None
     (rows,) = gather(sample, np.arange(sample.n_rows), pieces=False)
-    square, spare, b = rows[:p], rows[p:], sample.b
+    square, spare, b = rows[:p], rows[p:], sample.b.reshape(sample.n_rows, -1)
     lu, pivots, info = lapack.dgetrf(square.T)
     if info != 0:
         return None
@@ -68,26 +68,27 @@ def _square(system: System, x0: np.ndarray, tolerance: Tolerance, rng: np.random
         return lapack.dgetrs(lu, pivots, right, trans=transposed)[0]  # of the transpose, since LAPACK takes columns
 
     def product(rows: np.ndarray, x: np.ndarray) -> Any:
-        return blas.dgemv(1.0, rows.T, x, trans=1)  # numpy's BLAS has threads of its own, which would be in the way
+        return blas.dgemm(1.0, rows.T, x, trans_a=1)  # numpy's BLAS has threads of its own, which would be in the way
 
-    x = x0.copy()
+    starts = np.atleast_2d(x0)
+    x = np.array(starts.T, order="F")  # one column for each right-hand side
     for _ in range(_POLISHING):
         change = solve(b[:p] - product(square, x))
-        norm_x, left = norm(x), norm(change)
-        allowed = tolerance.at(norm_x, norm(x0))
-        if left <= 0.01 * allowed:
+        norms_x, left = norms(x.T), norms(change.T)
+        allowed = tolerance.at(norms_x, norms(starts))
+        if (left <= 0.01 * allowed).all():
             break
         x += change
     # A spare row is off by its own noise and by that of the square, spread to x.
     spread_to_spare = np.sum(solve(spare.T, transposed=0) ** 2, axis=0)
-    off = b[p:] - product(spare, x)
-    noise = math.sqrt(float(np.mean(off**2 / (1.0 + spread_to_spare))))
-    spread = norm(solve(rng.standard_normal((p, _VECTORS))).ravel(order="K")) / math.sqrt(_VECTORS)
-    error = max(noise * spread, left, tolerance.eps * norm_x)
-    if error <= allowed:
+    off = (b[p:] - product(spare, x)) ** 2 / (1.0 + spread_to_spare[:, None])
+    noise = np.sqrt(np.mean(off, axis=0))
+    spread = float(np.linalg.norm(solve(rng.standard_normal((p, _VECTORS))))) / math.sqrt(_VECTORS)
+    error = np.maximum.reduce([noise * spread, left, tolerance.eps * norms_x])
+    if (error <= allowed).all():
         system.rank = p
-        return Step(x, error)
-    return Step(x, error, Status.INCONSISTENT) if noise > _ROUNDING * _EPS * norm_x else None
+        return Step(x.T, error)
+    return Step(x.T, error, Status.INCONSISTENT) if (noise > _ROUNDING * _EPS * norms_x).any() else None
 
 
 def _overdetermined(system: System, x0: np.ndarray, tolerance: Tolerance, rng: np.random.Generator) -> Step:
@@ -106,14 +107,16 @@ def _overdetermined(system: System, x0: np.ndarray, tolerance: Tolerance, rng: n
     system.rank = factor.rank
     descent = Descent(sample, x0, rng, factor)
     for turn in range(_POLISHING):
-        if turn and descent.error <= descent.rounding(tolerance.eps):
+        if turn and (descent.error <= descent.rounding(tolerance.eps)).all():
             break
         descent.step()
         descent.start()  # the sample is in memory: a fresh gradient costs little and forgets no digits
     x, spare = descent.x, sample.n_rows - factor.rank
-    floor = max(descent.rounding(tolerance.eps), tolerance.eps * norm(x))
-    noise = math.sqrt(descent.residual_sq / spare) if spare > 0 else 0.0
-    error = max(noise * factor.spread, descent.error, floor)
-    if error <= tolerance.at(norm(x), norm(x0)):
+    floor = np.maximum(descent.rounding(tolerance.eps), tolerance.eps * norms(x))
+    noise = np.sqrt(descent.residual_sq / spare) if spare > 0 else np.zeros(len(x))
+    error = np.maximum.reduce([noise * factor.spread, descent.error, floor])
+    too_large = error > tolerance.at(norms(x), norms(np.atleast_2d(x0)))
+    if not too_large.any():
         return Step(x, error)
-    return Step(x, error, Status.PRECISION if error < 10.0 * floor else Status.INCONSISTENT)
+    rounded = error < 10.0 * floor
+    return Step(x, error, Status.PRECISION if rounded[too_large].all() else Status.INCONSISTENT)

@@ -62,9 +62,11 @@ class Factor:
         return math.sqrt(largest / smallest)
 
     def solve(self, vectors: np.ndarray) -> None:
-        """Replace each of an even number of `vectors` by ``(R'R)**-1`` times it, of least norm."""
+        """Replace each of `vectors` by ``(R'R)**-1`` times it, of least norm."""
         if self._triangle is not None:
-            solve_factored(self._triangle, vectors)
+            even = np.vstack([vectors, vectors[:1]]) if len(vectors) % 2 else vectors
+            solve_factored(self._triangle, even)
+            vectors[:] = even[: len(vectors)]
         else:
             vectors[:] = ((vectors @ self._vectors.T) / self._values**2) @ self._vectors  # type: ignore
 
@@ -194,5 +196,5 @@ def _by_qr(system: System, order: np.ndarray, damp: float, stand_for: float) -> 
 
 def find_odd_rows(system: System, order: np.ndarray) -> None:
     """Raise for the row in `order` that is not finite, or whose squares leave the range of float64."""
-    distances(system.rows, system.b, order, np.zeros(system.n_columns), np.empty(order.size), 0.0, system.odd)
+    distances(system.rows, system.largest_b, order, np.zeros(system.n_columns), np.empty(order.size), 0.0, system.odd)
     system.look_at_odd_rows()

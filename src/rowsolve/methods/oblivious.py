@@ -6,28 +6,31 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from rowsolve._barrier import new_meeting, release_all
-from rowsolve._threads import run_as_one
+from rowsolve._threads import run_as_one, run_together
 from rowsolve.kernels.blocks import BlockRoom, block_room, project_blocks
 from rowsolve.kernels.chains import chain_room, run_chain
+from rowsolve.kernels.many import laid_out, project_many
 from rowsolve.kernels.memory import best_with_memory
-from rowsolve.kernels.rows import sum_of_squares
+from rowsolve.kernels.rows import CSRRows, sum_of_squares
 from rowsolve.kernels.sweep import sweep
 from rowsolve.methods.base import Method, Plan, RowMethod, positive_integer
 
 if TYPE_CHECKING:
     from rowsolve._system import System
 
-__all__ = ["NO_ROWS", "ONE_BY_ONE", "Chains", "Directions", "Oblivious", "ObliviousPlan", "chains_pay"]
+__all__ = ["NO_ROWS", "ONE_BY_ONE", "Chains", "Directions", "Oblivious", "ObliviousPlan", "chains_pay", "sweep_many"]
 
 NO_ROWS = np.empty(0, np.int64)
 ONE_BY_ONE = np.empty(0, np.int64)  # the sizes of blocks, when there are none
 ROWS_OF_A_ROUND = 128  # of one chain; more cost convergence, fewer cost time at the meetings
 WINDOW_WITH_MEMORY = 3.0  # in p rows: x and the probe follow each their own directions, so their drops are less alike
+AT_ONCE = 4  # dense rows that are measured together although they are projected on one by one
 LEAST_WORK = 1_000_000  # numbers read in a burst of one chain: less is done before a second thread has woken up
 
 
@@ -40,6 +43,7 @@ class ObliviousPlan(Plan):
     def __init__(self, system: System, block_size: int = 1, n_extra: int = 0) -> None:
         work = system.entries_per_row * (1 + block_size / 2) + block_size**2 / 6 if block_size > 1 else 0.0
         super().__init__(system, work, block_size)
+        self.work_per_row *= (system.n_rhs + 1) / 2
         self.rows: Any = system.rows
         self.b = system.b
         self.width = system.n_columns + n_extra
@@ -60,7 +64,9 @@ class ObliviousPlan(Plan):
 
     def project_once(self, order: np.ndarray, sizes: np.ndarray, iterates: np.ndarray, drops: np.ndarray) -> None:
         """Do it without a look at earlier moves."""
-        if self.chains is not None and self.agreeing:
+        if self.system.n_rhs > 1:
+            _project_many(self.system, self.rows, self.b, order, sizes, iterates, drops)
+        elif self.chains is not None and self.agreeing:
             self.chains.project(self, order, sizes, iterates, drops)
         elif sizes is ONE_BY_ONE:
             sweep(self.rows, self.b, order, iterates, drops, self.system.odd)
@@ -85,6 +91,8 @@ class Oblivious(RowMethod):
 
     def __post_init__(self):
         positive_integer("memory", self.memory, least=0)
+
+    takes_many: ClassVar[bool] = True
 
     @abstractmethod
     def draw(self, plan: Any, n_rows: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -141,17 +149,18 @@ class Directions:
     """Directions in which x and the probe have gone as far as it pays. See `rowsolve.kernels.memory`."""
 
     def __init__(self, plan: ObliviousPlan, count: int) -> None:
-        p, entries = plan.system.n_columns, plan.system.entries_per_row
-        self.kept, self.best, self.gains = np.empty((2, count, p)), np.empty((2, p)), np.empty(2)
+        p, entries, n_vectors = plan.system.n_columns, plan.system.entries_per_row, plan.system.n_rhs + 1
+        self.kept = np.empty((n_vectors, count, p))
+        self.best, self.gains = np.empty((n_vectors, p)), np.empty(n_vectors)
         # Sparse rows: the directions must not cost more than the rows.
         self.rows_of_a_round = max(p / 2, 32, 2 * count * p / entries)
-        self.n_followed, self.end = 0, np.full((2, p), np.nan)
+        self.n_followed, self.end = 0, np.full((n_vectors, p), np.nan)
 
     def project(self, plan: ObliviousPlan, order, sizes, iterates, drops) -> None:
         """Project on the rows in `order`, in rounds, with a step with memory after each; fill `drops`."""
         if not np.array_equal(self.end, iterates):  # others have moved them: the errors are not orthogonal any more
             self.n_followed = 0
-        total = np.zeros(2)
+        total = np.zeros_like(drops)
         for rows, blocks in self._rounds(order, sizes):
             start = iterates.copy()
             plan.project_once(rows, blocks, iterates, drops)
@@ -175,12 +184,37 @@ class Directions:
         """
         count = self.kept.shape[1]
         n_kept, place = min(self.n_followed, count), self.n_followed % count
-        for c in range(2):
-            self.gains[c] = best_with_memory(
-                start[c], iterates[c], drops[c], self.kept[c], n_kept, place, self.best[c]
-            )  # fmt: skip
-        if self.gains.min() < 0.0 or sum_of_squares(self.best[1]) > sum_of_squares(start[1]):
+        ends = np.ascontiguousarray(iterates)
+        for c in range(len(ends)):
+            self.gains[c] = best_with_memory(start[c], ends[c], drops[c], self.kept[c], n_kept, place, self.best[c])
+        if self.gains.min() < 0.0 or sum_of_squares(self.best[-1]) > sum_of_squares(start[-1]):
             self.n_followed = 0
             return
         iterates[:], drops[:] = self.best, self.gains
         self.n_followed += 1
+
+
+def sweep_many(system: System, order: np.ndarray, iterates: np.ndarray, drops: np.ndarray) -> None:
+    """Project the x of each right-hand side, and the probe, onto the rows in `order`, one by one; fill `drops`."""
+    _project_many(system, system.rows, system.b, order, ONE_BY_ONE, iterates, drops)
+
+
+def _project_many(system: System, rows: Any, b: np.ndarray, order, sizes, iterates, drops) -> None:
+    """Let each thread take some of the iterates, an even number, over all rows: so the bits are always the same."""
+    in_turn = sizes is ONE_BY_ONE
+    if in_turn:  # products of sparse rows with each other do not pay
+        at_once = 1 if isinstance(rows, CSRRows) else AT_ONCE
+        sizes = np.full(-(-order.size // at_once), at_once)
+        sizes[-1:] = order.size - at_once * (sizes.size - 1)
+    work = order.size * system.entries_per_row * len(iterates)
+    share = 2 * -(-len(iterates) // (2 * system.threads_for(work)))
+    parts = list(pairwise([*range(0, len(iterates), share), len(iterates)]))
+    odds = np.full((len(parts), 3), -1)
+
+    def project(start: int, stop: int, odd: np.ndarray) -> None:
+        part, room = laid_out(rows, iterates[start:stop]), block_room(max(sizes, default=1), system.n_columns, share)
+        project_many(rows, b, system.largest_b, start, order, sizes, in_turn, part, drops[start:stop], room, odd)
+        iterates[start:stop] = part
+
+    run_together([partial(project, *part, odd) for part, odd in zip(parts, odds, strict=True)])
+    np.maximum(system.odd, odds.max(axis=0), out=system.odd)

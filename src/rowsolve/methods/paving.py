@@ -79,4 +79,4 @@ def _transformed(system, rng) -> tuple[DenseRows, np.ndarray]:
     A, b = incoherence_transform(np.asarray(system.rows.values, dtype=float), system.b, rng)
     system.rows_read += system.n_rows
     system.use_all()
-    return DenseRows(frozen(np.ascontiguousarray(A))), frozen(b)
+    return DenseRows(frozen(np.ascontiguousarray(A))), frozen(np.ascontiguousarray(b))

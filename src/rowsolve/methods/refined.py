@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from rowsolve._solution import Status
-from rowsolve.kernels.rows import CSRRows, norm
+from rowsolve.kernels.rows import CSRRows
 from rowsolve.methods.base import Step, StepMethod, one_of
-from rowsolve.methods.descent import Descent
+from rowsolve.methods.descent import Descent, norms
 from rowsolve.methods.factor import factor_of
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ _PRODUCTS_PER_NUMBER = 30.0
 _CHEAP = 5.0  # passes: a factor that costs no more is made at once
 _LARGEST = 10_000  # columns, of a dense triangle
 _EPS = float(np.finfo(float).eps)
+_VECTORS_PER_PASS = 8  # a pass takes as long for so many vectors as for two: from then on, arithmetic does
 _TRIES = 2  # fresh gradients that do not halve the error, before rounding is held responsible
 
 
@@ -51,6 +52,7 @@ class Refined(StepMethod):
     summary: ClassVar[str] = "preconditioned conjugate gradients; the least-squares solution to any accuracy"
     citation: ClassVar[str] = "Rokhlin and Tygert 2008; Avron, Maymounkov and Toledo 2010"
     least_squares: ClassVar[bool] = True
+    takes_many: ClassVar[bool] = True
 
     def __post_init__(self):
         one_of("preconditioner", self.preconditioner, ("auto", "none", "sample", "all"))
@@ -62,37 +64,43 @@ class Refined(StepMethod):
 
     def _steps(self, system, x0, tolerance, rng):
         descent = Descent(system, x0, rng)
-        norm_x0, errors, tries, error_at_start = norm(x0), [descent.error], 0, math.inf
+        norms_x0, tries, error_at_start = norms(np.atleast_2d(x0)), 0, np.full(system.n_rhs, math.inf)
+        errors = [descent.error.copy()]
         while True:
-            norm_x = norm(descent.x)
+            norms_x = norms(descent.x)
             floor = descent.rounding(tolerance.eps)
-            allowed = tolerance.at(norm_x, norm_x0)
-            enough = max(allowed, floor if len(errors) > 1 else 0.0)  # far from x* the sums in A'r are rounded more
-            stalled = len(errors) > 2 and descent.error > 0.5 * errors[-3]
-            tolerated = (1e-4 if stalled else 0.1) * max(descent.error, enough)
-            if not descent.fresh and descent.drift > tolerated:
+            allowed = tolerance.at(norms_x, norms_x0)
+            enough = np.maximum(allowed, floor if len(errors) > 1 else 0.0)  # far from x* sums in A'r are rounded more
+            stalled = (len(errors) > 2) & (descent.error > 0.5 * errors[-3 if len(errors) > 2 else 0])
+            tolerated = np.where(stalled, 1e-4, 0.1) * np.maximum(descent.error, enough)
+            behind = ~descent.is_below(enough)
+            if not descent.fresh and (descent.drift > tolerated).any():
                 descent.start()  # a gradient that was only updated is not good enough any more
-                tries = 0 if descent.error < 0.5 * error_at_start else tries + 1
-                error_at_start = descent.error
-            system.residual_norm = math.sqrt(descent.residual_sq)
-            if descent.is_below(enough) or tries > _TRIES:
-                error = max(descent.error, floor)
-                yield Step(descent.x, error, Status.PRECISION if error > allowed else None)
+                behind = ~descent.is_below(enough)
+                tries = tries + 1 if (descent.error >= 0.5 * error_at_start)[behind].any() else 0
+                error_at_start = descent.error.copy()
+            system.residual_norm = math.sqrt(float(np.sum(descent.residual_sq)))
+            if not behind.any() or tries > _TRIES:
+                error = np.maximum(descent.error, floor)
+                yield Step(descent.x, error, Status.PRECISION if (error > allowed).any() else None)
             self._precondition(descent, errors, enough, tolerance.rtol, rng)
-            yield Step(descent.x, max(descent.error, floor))
-            descent.step()
-            errors.append(descent.error)
+            yield Step(descent.x, np.maximum(descent.error, floor))
+            descent.step(behind)
+            errors.append(descent.error.copy())
 
     def _precondition(
-        self, descent: Descent, errors: list[float], enough: float, rtol: float, rng: np.random.Generator
+        self, descent: Descent, errors: list[np.ndarray], enough: np.ndarray, rtol: float, rng: np.random.Generator
     ) -> None:
         """Make a factor if one is wanted and pays: if it costs less than the passes that it saves."""
         system = descent.system
         if descent.factor is not None or self.preconditioner == "none":
             return
-        digits = math.log(descent.error / enough) if descent.x.any() else -math.log(max(rtol, _EPS))
+        worst = int(np.argmax(np.nan_to_num(descent.error / enough, posinf=math.inf)))  # 0 of 0 is nothing
+        digits = math.log(descent.error[worst] / enough[worst]) if descent.x.any() else -math.log(max(rtol, _EPS))
         n_rows, cost = _cheapest_sample(system, digits, only_all=self.preconditioner == "all")
-        if self.preconditioner == "auto" and cost > _CHEAP and cost > _passes_left(errors, digits):
+        a_pass = _price_of_pass(system)
+        left = a_pass * _passes_left([float(error[worst]) for error in errors], digits)
+        if self.preconditioner == "auto" and cost > _CHEAP * a_pass and cost > left:
             return
         order = np.arange(system.n_rows) if n_rows == system.n_rows else np.sort(system.sample(n_rows, rng)[0])
         factor = factor_of(system, order, rough=True)
@@ -125,10 +133,15 @@ def _cheapest_sample(system: System, digits: float, *, only_all: bool) -> tuple[
     sparse = isinstance(system.rows, CSRRows)
     gram = entries if sparse else p / _PRODUCTS_PER_NUMBER  # of all rows, in passes
     fixed = p**3 / 3 / _PRODUCTS_PER_NUMBER / (n * entries)
-    a_pass = 1.0 + p * p / (n * entries)
+    a_pass = _price_of_pass(system) * (1.0 + p * p / (n * entries))
     choices = {n: gram + fixed + 2.0 * a_pass}
     for m in () if only_all else (4 * p, 8 * p, 16 * p, 32 * p):
         if m < n:
             choices[m] = gram * m / n + fixed + a_pass * (1.0 + 2.0 * digits / math.log(m / p))
     best = min(choices, key=choices.__getitem__)
     return best, choices[best]
+
+
+def _price_of_pass(system: System) -> float:
+    """Return how long a pass for all right-hand sides takes, in passes for one."""
+    return max(1.0, (system.n_rhs + 1) / _VECTORS_PER_PASS)

@@ -38,6 +38,7 @@ class TailAverage(Oblivious):
     summary: ClassVar[str] = "as randomized; where b is noisy, the mean of the iterates: least squares to a few digits"
     citation: ClassVar[str] = "Epperly, Goldshlager and Webber 2024"
     averages: ClassVar[bool] = True
+    takes_many: ClassVar[bool] = False  # it would end when the first of the means is as good as asked
 
     def prepare(self, system, rng):
         """Compute the norms of the rows (one pass)."""

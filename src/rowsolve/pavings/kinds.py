@@ -54,7 +54,7 @@ def incoherence_transform(A: np.ndarray, b: np.ndarray, rng: np.random.Generator
 
     signs, order = rng.choice([-1.0, 1.0], A.shape[0]), rng.permutation(A.shape[0])
     turned = fft.dct(A * signs[:, None], axis=0, norm="ortho")
-    return turned[order], fft.dct(b * signs, norm="ortho")[order]
+    return turned[order], fft.dct(b.T * signs, norm="ortho").T[order]
 
 
 def _nonzero_rows(system) -> tuple[np.ndarray, np.ndarray]:

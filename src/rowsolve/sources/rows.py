@@ -81,21 +81,34 @@ def open_rows(A: Any) -> Source:
     return Source(DenseRows(values), values.shape, float(values.shape[1]), _precision(array.dtype))
 
 
-def as_vector(values: Any, name: str, length: int, what: str) -> tuple[np.ndarray, float]:
-    """Return `values` as a finite float64 vector of the given length, and the precision it was given in."""
+def as_columns(values: Any, name: str, length: int, what: str) -> tuple[np.ndarray, float]:
+    """Return `values` as a finite float64 vector, or as two columns or more, and the precision they were given in."""
     array = _as_array(values, name)
     if array.ndim == 2 and 1 in array.shape and array.size == length:
         array = array.reshape(-1)  # a column, as MatrixMarket files hold it
-    if array.ndim != 1:
-        raise ValueError(f"`{name}` must have one dimension: got shape {array.shape}.")
-    if array.size != length:
-        raise ValueError(f"`{name}` must have one entry per {what}: expected {length}, got {array.size}.")
-    vector = np.ascontiguousarray(array, dtype=float)
-    if not np.isfinite(sum_of_squares(vector)):
-        bad = np.flatnonzero(~np.isfinite(vector))
-        if bad.size:
-            raise ValueError(f"`{name}` must be finite: entry {bad[0]} is {vector[bad[0]]}.")
-    return vector, _precision(array.dtype)
+    if array.ndim not in (1, 2):
+        raise ValueError(f"`{name}` must have one dimension, or two for several columns: got shape {array.shape}.")
+    if array.ndim == 2 and array.shape[1] == 0:
+        raise ValueError(f"`{name}` must have at least one column: got shape {array.shape}.")
+    if array.shape[0] != length:
+        hint = f" Pass `{name}.T`." if array.ndim == 2 and array.shape[1] == length else ""
+        raise ValueError(f"`{name}` must have one entry per {what}: expected {length}, got {array.shape[0]}.{hint}")
+    columns = np.ascontiguousarray(array, dtype=float)
+    if not np.isfinite(sum_of_squares(columns.reshape(-1))):
+        bad = np.argwhere(~np.isfinite(columns))
+        if len(bad):
+            place = tuple(map(int, bad[0]))
+            at = place[0] if len(place) == 1 else place
+            raise ValueError(f"`{name}` must be finite: entry {at} is {columns[place]}.")
+    return columns, _precision(array.dtype)
+
+
+def as_vector(values: Any, name: str, length: int, what: str) -> tuple[np.ndarray, float]:
+    """Return `values` as a finite float64 vector of the given length, and the precision it was given in."""
+    vector, eps = as_columns(values, name, length, what)
+    if vector.ndim != 1:
+        raise ValueError(f"`{name}` must have one dimension: got shape {vector.shape}.")
+    return vector, eps
 
 
 def _as_array(values: Any, name: str) -> np.ndarray:
