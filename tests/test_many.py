@@ -113,7 +113,7 @@ def test_least_squares__of_many_columns_of_noise(store):
         errors = errors_of(solution, X)
         assert solution.status is Status.CONVERGED
         assert (errors < 2e-8).all()
-        assert (errors / 3 <= solution.error_estimates).all()
+        assert (errors / 3 <= np.maximum(solution.error_estimates, 1e-14)).all()  # rounding is not told so finely
 
 
 @pytest.mark.parametrize("name", ["auto", *MANY])

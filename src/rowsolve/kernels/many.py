@@ -56,11 +56,14 @@ def _add_one(row, step, vector):
 
 
 def _add_csr(rows, order, start, stop, steps, vectors):
+    by_column, own = vectors.T, np.empty(vectors.shape[0])
     for t in range(start, stop):
+        for g in range(own.size):  # side by side, as the vectors are
+            own[g] = steps[g, t - start]
         for k in range(rows.indptr[order[t]], rows.indptr[order[t] + 1]):
-            value, j = np.float64(rows.data[k]), rows.indices[k]
-            for g in range(vectors.shape[0]):
-                vectors[g, j] += steps[g, t - start] * value
+            value, column = np.float64(rows.data[k]), by_column[rows.indices[k]]
+            for g in range(own.size):
+                column[g] += own[g] * value
 
 
 _ADD: dict[type, Any] = {DenseRows: _add_dense, CSRRows: _add_csr}

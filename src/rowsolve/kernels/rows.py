@@ -205,13 +205,14 @@ def _dense_products(rows, order, start, stop, vectors, out):
 
 
 def _csr_products(rows, order, start, stop, vectors, out):
+    by_column = vectors.T
     for t in range(start, stop):
         products = out[t - start]
         products[:] = 0.0
         for k in range(rows.indptr[order[t]], rows.indptr[order[t] + 1]):
-            value, j = np.float64(rows.data[k]), rows.indices[k]
-            for g in range(vectors.shape[0]):
-                products[g] += value * vectors[g, j]
+            value, column = np.float64(rows.data[k]), by_column[rows.indices[k]]
+            for g in range(products.size):
+                products[g] += value * column[g]
 
 
 def _deflated_dot(rows, i, x):

@@ -9,7 +9,7 @@ import numpy as np
 
 from rowsolve.kernels.gradient import add_gradients
 from rowsolve.kernels.many import add_gradients_of_many, laid_out
-from rowsolve.kernels.rows import norm
+from rowsolve.kernels.rows import DenseRows, norm
 from rowsolve.methods.factor import Factor, find_odd_rows
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ _AT_REST = 30.0  # times the error asked for: the last step of a method that gai
 _ROUNDED = 64.0  # units of rounding of b: all equations are satisfied
 _NOTHING = 1e-300  # a gradient of the probe: all rows are zero, or their squares are
 _SPENT = 1e-6  # a probe so short says little but what rounding made of it
+_ROWS_AT_ONCE = 2048  # in one matrix product
 _AT_ITS_END = 1e-13  # the length of a probe that takes its own steps and can hardly get shorter
 
 
@@ -133,6 +134,7 @@ class Descent:
         vectors = vectors if alone else laid_out(system.rows, vectors)
         gradients, squares = -(system.damp**2) * vectors, np.zeros(len(vectors))
         parts: list[tuple[int, np.ndarray, np.ndarray]] = []
+        by_blas = not alone and isinstance(system.rows, DenseRows)
 
         def add(start: int, stop: int, _: np.ndarray) -> None:
             out, square = np.zeros_like(vectors), np.zeros(len(vectors))
@@ -143,6 +145,9 @@ class Descent:
             parts.append((start, out, square))
 
         for first, last in system.pieces(times_used):
+            if by_blas:
+                _add_by_blas(system, weight, first, last, vectors, gradients, squares)
+                continue
             parts.clear()
             system.in_slices(add, first, last, (last - first) * system.entries_per_row * times_used)
             for _, out, square in sorted(parts, key=lambda part: part[0]):  # the same sum whichever thread was first
@@ -183,6 +188,25 @@ class Descent:
         of_sums = np.sqrt(self.residual_sq / p) * self.factor.spread
         of_products = min(1.0, 8.0 / math.sqrt(p)) * norms_x  # their terms are that much smaller than x
         return np.maximum(as_given, _EPS * self.factor.harm / math.sqrt(n) * (of_products + of_sums))
+
+
+def _add_by_blas(
+    system: System, weight: float, start: int, stop: int, vectors: np.ndarray, out: np.ndarray, squares: np.ndarray
+) -> None:
+    """Do what `add_gradients_of_many` does, for dense rows: with many vectors, BLAS is several times faster.
+
+    By scipy's BLAS, as all factorizations: that of numpy has threads of its own, which would be in the way.
+    """
+    from scipy.linalg import blas
+
+    for first in range(start, stop, _ROWS_AT_ONCE):
+        last = min(first + _ROWS_AT_ONCE, stop)
+        rows = np.ascontiguousarray(system.rows.values[first:last], dtype=float).T
+        gaps = blas.dgemm(-1.0, rows, vectors.T, trans_a=1)
+        if weight != 0.0:
+            gaps[:, :-1] += weight * system.b[first:last]
+        squares += products(gaps.T, gaps.T)
+        blas.dgemm(1.0, rows, gaps, beta=1.0, c=out.T, overwrite_c=1)
 
 
 def products(vectors: np.ndarray, others: np.ndarray) -> np.ndarray:

@@ -99,8 +99,8 @@ class Refined(StepMethod):
         digits = math.log(descent.error[worst] / enough[worst]) if descent.x.any() else -math.log(max(rtol, _EPS))
         n_rows, cost = _cheapest_sample(system, digits, only_all=self.preconditioner == "all")
         a_pass = _price_of_pass(system)
-        left = a_pass * _passes_left([float(error[worst]) for error in errors], digits)
-        if self.preconditioner == "auto" and cost > _CHEAP * a_pass and cost > left:
+        left = a_pass * _passes_left(system, [float(error[worst]) for error in errors], digits)
+        if self.preconditioner == "auto" and cost > left:
             return
         order = np.arange(system.n_rows) if n_rows == system.n_rows else np.sort(system.sample(n_rows, rng)[0])
         factor = factor_of(system, order, rough=True)
@@ -110,12 +110,15 @@ class Refined(StepMethod):
         descent.precondition(factor)
 
 
-def _passes_left(errors: list[float], digits: float) -> float:
-    """Predict how many more passes it takes without a preconditioner; none before there is something to go by.
+def _passes_left(system: System, errors: list[float], digits: float) -> float:
+    """Predict how many more passes it takes without a preconditioner.
 
-    The estimates jump up and down, and outlying singular values hold up the first passes: so the best of three are
-    compared with the best of three before.
+    At first as many as with random rows, for which the error falls by ``sqrt(p / n)`` a pass. Then none before there is
+    something to go by. The estimates jump up and down, and outlying singular values hold up the first passes: so the
+    best of three are compared with the best of three before.
     """
+    if len(errors) == 1:
+        return max(_CHEAP, 2.0 * digits / math.log(max(system.n_rows / system.n_columns, 2.0)))
     if len(errors) < 8:
         return 0.0
     fall = math.log(min(errors[-6:-3]) / min(errors[-3:])) / 3.0
