@@ -120,8 +120,6 @@ class Run:
                 monitor.settle(x, error)
             self._record(math.nan)
             status = step.status
-            if status is None and all(monitor.error <= monitor.allowed for monitor in self.monitors):
-                status = Status.CONVERGED
             if status in (Status.CONVERGED, Status.PRECISION):
                 self.off = self._rows_that_disagree()
                 return Status.INCONSISTENT if self.off.size else status

@@ -89,8 +89,7 @@ class Method(ABC):
 class Step(NamedTuple):
     """Where a `StepMethod` has got to.
 
-    `error` is the estimated ``norm(x - x*)``, of each x if `x` holds several. A `status` ends the run; without one it
-    goes on until the error is as small as asked.
+    `error` is the estimated ``norm(x - x*)``, of each x if `x` holds several. A `status` ends the run.
     """
 
     x: np.ndarray

@@ -20,6 +20,7 @@ __all__ = ["Descent"]
 _EPS = float(np.finfo(float).eps)
 _UNLUCKY = 1e3  # a random unit vector has less than 1 / 1000 of a p-th in a given direction once in forty times
 _AT_REST = 30.0  # times the error asked for: the last step of a method that gains a digit or so a step
+_MARGIN = 1.5  # between the estimate without a factor, which may be too low by as much, and what is asked
 _ROUNDED = 64.0  # units of rounding of b: all equations are satisfied
 _NOTHING = 1e-300  # a gradient of the probe: all rows are zero, or their squares are
 _SPENT = 1e-6  # a probe so short says little but what rounding made of it
@@ -168,6 +169,7 @@ class Descent:
         below, residuals = self.error <= enough, np.sqrt(self.residual_sq)
         if self.factor is not None:
             return below
+        below = _MARGIN * self.error <= enough
         at_rest = self.last_step <= _AT_REST * enough
         if self.x0.any():
             share = math.sqrt(_UNLUCKY * self.system.n_columns) * norm(self.at[-1])

@@ -87,7 +87,7 @@ def _square(system: System, x0: np.ndarray, tolerance: Tolerance, rng: np.random
     error = np.maximum.reduce([noise * spread, left, tolerance.eps * norms_x])
     if (error <= allowed).all():
         system.rank = p
-        return Step(x.T, error)
+        return Step(x.T, error, Status.CONVERGED)
     return Step(x.T, error, Status.INCONSISTENT) if (noise > _ROUNDING * _EPS * norms_x).any() else None
 
 
@@ -99,7 +99,7 @@ def _overdetermined(system: System, x0: np.ndarray, tolerance: Tolerance, rng: n
         sample = system.part(np.sort(system.sample(n_sample, rng)[0]))
         if sample is None:
             system.rank = 0
-            return Step(x0, 0.0)
+            return Step(x0, 0.0, Status.CONVERGED)
         factor = factor_of(sample, np.arange(sample.n_rows))
         if not factor.deficient or n_sample == n:
             break
@@ -117,6 +117,6 @@ def _overdetermined(system: System, x0: np.ndarray, tolerance: Tolerance, rng: n
     error = np.maximum.reduce([noise * factor.spread, descent.error, floor])
     too_large = error > tolerance.at(norms(x), norms(np.atleast_2d(x0)))
     if not too_large.any():
-        return Step(x, error)
+        return Step(x, error, Status.CONVERGED)
     rounded = error < 10.0 * floor
     return Step(x, error, Status.PRECISION if rounded[too_large].all() else Status.INCONSISTENT)

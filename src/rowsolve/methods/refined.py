@@ -82,7 +82,7 @@ class Refined(StepMethod):
             system.residual_norm = math.sqrt(float(np.sum(descent.residual_sq)))
             if not behind.any() or tries > _TRIES:
                 error = np.maximum(descent.error, floor)
-                yield Step(descent.x, error, Status.PRECISION if (error > allowed).any() else None)
+                yield Step(descent.x, error, Status.PRECISION if (error > allowed).any() else Status.CONVERGED)
             self._precondition(descent, errors, enough, tolerance.rtol, rng)
             yield Step(descent.x, np.maximum(descent.error, floor))
             descent.step(behind)
