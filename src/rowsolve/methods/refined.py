@@ -23,6 +23,7 @@ __all__ = ["Refined"]
 # cores. It varies little from machine to machine: a factor of two changes few choices.
 _PRODUCTS_PER_NUMBER = 30.0
 _CHEAP = 5.0  # passes: a factor that costs no more is made at once
+_MOST_PASSES = 1e6  # that a factor may cost
 _LARGEST = 10_000  # columns, of a dense triangle
 _EPS = float(np.finfo(float).eps)
 _VECTORS_PER_PASS = 8  # a pass takes as long for so many vectors as for two: from then on, arithmetic does
@@ -100,7 +101,7 @@ class Refined(StepMethod):
         n_rows, cost = _cheapest_sample(system, digits, only_all=self.preconditioner == "all")
         a_pass = _price_of_pass(system)
         left = a_pass * _passes_left(system, [float(error[worst]) for error in errors], digits)
-        if self.preconditioner == "auto" and cost > left:
+        if self.preconditioner == "auto" and not cost <= min(left, _MOST_PASSES):  # it is infinite if it cannot be made
             return
         order = np.arange(system.n_rows) if n_rows == system.n_rows else np.sort(system.sample(n_rows, rng)[0])
         factor = factor_of(system, order, rough=True)
