@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import gaussian, relative_error
+from conftest import JIT, gaussian, relative_error
 from scipy import sparse
 
 import rowsolve
@@ -127,3 +127,18 @@ def test_odd_rows__are_found_wherever_they_come_in():
     for kind in KINDS:
         with pytest.raises(ValueError, match="row 400 has inf in column 3"), np.errstate(all="ignore"):
             rowsolve.solve(A, b, rowsolve.Refined(kind), rng=0)
+
+
+@pytest.mark.parametrize("condition", [30, 1000] if JIT else [10])
+@pytest.mark.parametrize("seed", range(3))
+def test_no_preconditioner__is_not_deceived_by_symmetry(seed, condition):
+    # x has no error in half of all directions, the probe in all: with the steps of x it would tell nothing.
+    p = 60 if JIT else 8
+    even, odd = (with_spectrum(200, np.geomspace(1, 1 / condition, p), 2 * seed + k)[0] for k in range(2))
+    A = np.block([[even, even], [odd, -odd]])
+    x = np.tile(np.random.default_rng(seed).standard_normal(p), 2)
+    solution = rowsolve.solve(A, A @ x, rowsolve.Refined("none"), rng=seed)
+    true = np.linalg.norm(solution.x - x) / np.linalg.norm(x)
+    assert solution.status is Status.CONVERGED
+    assert true < 3e-6
+    assert true < 3 * solution.error_estimate

@@ -20,7 +20,6 @@ __all__ = ["Descent"]
 _EPS = float(np.finfo(float).eps)
 _UNLUCKY = 1e3  # a random unit vector has less than 1 / 1000 of a p-th in a given direction once in forty times
 _AT_REST = 30.0  # times the error asked for: the last step of a method that gains a digit or so a step
-_MARGIN = 1.5  # between the estimate without a factor, which may be too low by as much, and what is asked
 _ROUNDED = 64.0  # units of rounding of b: all equations are satisfied
 _NOTHING = 1e-300  # a gradient of the probe: all rows are zero, or their squares are
 _SPENT = 1e-6  # a probe so short says little but what rounding made of it
@@ -31,15 +30,16 @@ _AT_ITS_END = 1e-13  # the length of a probe that takes its own steps and can ha
 class Descent:
     """Conjugate gradients on ``(A'A + damp**2) x = A'b``, preconditioned by a `Factor` or not (CGLS).
 
-    Next to x a random probe z takes the same steps, with the same coefficients, towards the solution of
-    ``A'A z = 0``. Its error is z itself. So is what a gradient is worth: with ``w = M**-1 (A'(b - A x))``, and v the
-    same of z,
+    Next to x a random probe z goes towards the solution of ``A'A z = 0`` in steps of its own. Its error is z itself. So
+    it tells what a gradient is worth: with ``w = M**-1 (A'(b - A x))``, and v the same of z,
 
         norm(x - x*)  ~  norm(w) * norm(z) / norm(v).
 
-    It sees the directions that A barely tells apart: z has a part in each of them.
+    It sees the directions that A barely tells apart: z has a part in each of them. (With the coefficients of x, z would
+    grow in directions in which x has no error at all, for instance where x and A are symmetric, and tell nothing.) The
+    largest of the ratios so far is taken: single ones jump up and down, as the gradients do.
 
-    Several right-hand sides share the passes; each has its own coefficients, and so has z then.
+    Several right-hand sides share the passes.
 
     Attributes
     ----------
@@ -89,13 +89,12 @@ class Descent:
 
     def step(self, wanted: np.ndarray | None = None) -> None:
         """Go as far as the gradient falls along the direction, and turn: one pass for all x, or for those `wanted`."""
-        alone = self.system.n_rhs == 1
         moving: Any = slice(None)
-        if wanted is not None and not alone:
+        if wanted is not None and self.system.n_rhs > 1:
             moving = np.append(wanted, norm(self.at[-1]) > _AT_ITS_END)
         direction, before = self.direction[moving], self._worth[moving].copy()
         change, squares = self._gradients(0.0, direction)
-        lengths = _ratios(before, squares + self.system.damp**2 * products(direction, direction), alone=alone)
+        lengths = _ratios(before, squares + self.system.damp**2 * products(direction, direction))
         self.at[moving] += lengths * direction
         self.slope[moving] += lengths * change
         gained, last_step = np.zeros(len(self.at)), np.append(self.last_step, 0.0)
@@ -103,7 +102,7 @@ class Descent:
         self.residual_sq, self.last_step = np.maximum(self.residual_sq - gained[:-1], 0.0), last_step[:-1]
         self.fresh = False
         self._look(moving)
-        self.direction[moving] = _ratios(self._worth[moving], before, alone=alone) * direction + self._downhill[moving]
+        self.direction[moving] = _ratios(self._worth[moving], before) * direction + self._downhill[moving]
 
     def _set_out(self) -> None:
         if self.factor is None:  # any unit will do that keeps squares in range
@@ -111,6 +110,7 @@ class Descent:
             if largest < _NOTHING:
                 find_odd_rows(self.system, np.arange(self.system.n_rows))
             self._unit = 1.0 / (largest or 1.0)
+        self.amplification = 0.0
         self._downhill, self._worth, self.error = np.empty_like(self.at), np.empty(len(self.at)), np.empty(len(self.x))
         self._look(slice(None))
         self.direction = self._downhill.copy()
@@ -125,7 +125,7 @@ class Descent:
             self.factor.solve(downhill)
         self._downhill[moving], self._worth[moving] = downhill, products(slope, downhill)
         probe_norm = norm(self._downhill[-1])
-        self.amplification = norm(self.at[-1]) / probe_norm if probe_norm > 0.0 else 0.0
+        self.amplification = max(self.amplification, norm(self.at[-1]) / probe_norm if probe_norm > 0.0 else 0.0)
         moved = moving if isinstance(moving, slice) else moving[:-1]
         self.error[moved] = norms(self._downhill[:-1][moved]) * self.amplification
 
@@ -169,7 +169,6 @@ class Descent:
         below, residuals = self.error <= enough, np.sqrt(self.residual_sq)
         if self.factor is not None:
             return below
-        below = _MARGIN * self.error <= enough
         at_rest = self.last_step <= _AT_REST * enough
         if self.x0.any():
             share = math.sqrt(_UNLUCKY * self.system.n_columns) * norm(self.at[-1])
@@ -221,7 +220,6 @@ def norms(vectors: np.ndarray) -> np.ndarray:
     return np.sqrt(products(vectors, vectors))
 
 
-def _ratios(above: np.ndarray, below: np.ndarray, *, alone: bool) -> np.ndarray:
-    """Return a coefficient for each vector, 0 where `below` is not above 0; one x shares its own with the probe."""
-    ratios = np.divide(above, below, out=np.zeros_like(above), where=below > 0.0)[:, None]
-    return ratios[[0, 0]] if alone else ratios
+def _ratios(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    """Return a coefficient for each vector, 0 where `below` is not above 0."""
+    return np.divide(above, below, out=np.zeros_like(above), where=below > 0.0)[:, None]
