@@ -67,10 +67,9 @@ def shortest_row_for_random_access(rows_per_column: int) -> int:
     """Ask `auto` from how many entries a row on it takes sparse rows at random, at the usual tolerance."""
     p, empty = 10_000, np.empty(0)
     system: Any = SimpleNamespace(rows=CSRRows(empty, empty, empty), n_rows=rows_per_column * p, n_columns=p)
-    policy = _auto.Auto(system, empty, RTOL, begin=None, rng=None)  # type: ignore[arg-type]
     for entries in range(1, p):
         system.entries_per_row = entries
-        if not policy._passes_are_cheaper():
+        if not _auto._passes_are_cheaper(system, RTOL):
             return entries
     return p
 

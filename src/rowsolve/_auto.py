@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from rowsolve._system import System
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.methods import Direct, Method, Quantile, Randomized, Refined
 
-__all__ = ["Auto"]
+__all__ = ["Auto", "Choice", "first_choice", "is_hopeless", "next_choice"]
 
 # Measured on two cores; what matters are the ratios, which vary little between machines.
 _TINY = 5e7  # multiplications of a factorization of all rows: about 2 ms
@@ -39,8 +39,92 @@ _ROWS_FOR_THE_TAIL = 1024
 _WILD = 12.0  # times the median: a normal distribution reaches 5 in a thousand rows
 _HEAVY = 3.0  # times the median: the root of the mean square of a normal distribution is 1.5
 _CLEAN = 1e-4  # relative residual below which there is nothing to be torn by
-
 _WELL = 0.5  # of the pace of well-conditioned rows, which is a factor e for p rows
+
+_SAYS = {
+    "direct": "a sample of the rows was solved with 'direct'.",
+    "randomized": "Rows were taken at random with 'randomized', without replacement.",
+    "refined": "'refined' looked for the least-squares solution.",
+}
+
+
+class Choice(NamedTuple):
+    """A method, and why it is taken: the beginning of a sentence, or nothing."""
+
+    why: str
+    method: Method
+
+
+def first_choice(system: System, rtol: float) -> Choice:
+    """Return what to begin with."""
+    n, p = system.n_rows, system.n_columns
+    if system.damp > 0.0:
+        return Choice("`damp` asks for a least-squares method: ", Refined())
+    if _is_tiny(system):
+        return Choice("The system is small: ", Refined("all") if _is_sparse(system) else Direct())
+    if not _is_sparse(system) and p <= _few_columns(system) and n >= _TALL * p:
+        few = p <= _FEW_COLUMNS
+        return Choice("There are few columns: " if few else "There are several right-hand sides: ", Direct())
+    if _passes_are_cheaper(system, rtol):
+        return Choice("To read all rows in order is cheaper here than to pick some at random: ", Refined())
+    return Choice("", Randomized("uniform", replace=False))
+
+
+def next_choice(system: System, method: Method, status: Status, *, suspicious: bool, well: bool) -> Choice | None:
+    """Return what comes after a `method` that ended with `status`; None if nothing does.
+
+    `suspicious` tells that x did not come to rest, `well` that random rows had the pace of well-conditioned ones.
+    """
+    if isinstance(method, Direct) and status is Status.INCONSISTENT:
+        why = "The other rows do not agree, so the equations contradict each other: "
+        return Choice(why, Refined("sample" if system.n_rhs == 1 else "auto"))
+    if not isinstance(method, Randomized) or status not in (Status.SLOW, Status.INCONSISTENT):
+        return None
+    if suspicious:
+        why = "x did not come to rest, so the equations seem to contradict each other: "
+        return Choice(why, Refined("none" if well else "auto"))
+    if status is Status.SLOW:
+        why = "The error fell slowly, so A is ill-conditioned: "
+        return Choice(why, Direct() if _can_be_factored(system) else Refined())
+    return None
+
+
+def is_hopeless(monitor: Monitor) -> bool:
+    """Tell whether anything else is clearly faster than the random rows that `monitor` has seen."""
+    slow = len(monitor.rows) > 2 and monitor.fewest_rows_left > _SLOW * monitor.n_columns
+    return slow or monitor.suspicious
+
+
+def _is_sparse(system: System) -> bool:
+    return isinstance(system.rows, CSRRows)
+
+
+def _is_tiny(system: System) -> bool:
+    """Tell whether all rows are factored at once in next to no time, or there are hardly more rows than columns."""
+    n, p, entries = system.n_rows, system.n_columns, system.entries_per_row
+    work = n * entries**2 + p**3 / 3
+    return work <= _TINY or (n < _TALL * p and n * float(p) * min(n, p) <= _TINY_IF_NOT_TALL)
+
+
+def _few_columns(system: System) -> int:
+    """Return how many columns are few. A sample is factored once for all right-hand sides; rows act on each of them."""
+    return _FEW_COLUMNS if system.n_rhs == 1 else _FEW_COLUMNS_EACH * (_PRICE_OF_MANY + system.n_rhs)
+
+
+def _can_be_factored(system: System) -> bool:
+    """Tell whether a sample can be factored, in the time of some passes if the rows are sparse."""
+    n, p, entries = system.n_rows, system.n_columns, system.entries_per_row
+    return p <= _MOST_COLUMNS and n >= _TALL * p and (not _is_sparse(system) or p**3 < _FACTOR_PER_NUMBER * n * entries)
+
+
+def _passes_are_cheaper(system: System, rtol: float) -> bool:
+    """Tell whether conjugate gradients over all rows beat random rows even if all is well."""
+    n, p, entries = system.n_rows, system.n_columns, system.entries_per_row
+    digits = -math.log(min(max(rtol, 1e-16), 0.1))
+    passes = 2.0 + 2.0 * digits / math.log(max(n / p, 2.0))
+    find = _TIME_TO_FIND_A_ROW if _is_sparse(system) else 0.0
+    rows = _ROWS_TO_CONVERGE * p * digits / math.log(1e6)
+    return passes * n * entries < rows * (entries + find)
 
 
 class Begin(Protocol):
@@ -62,53 +146,37 @@ class Auto:
     """
 
     def __init__(self, system: System, x0: np.ndarray, rtol: float, begin: Begin, rng: np.random.Generator) -> None:
-        self.system, self.x0, self.rng = system, x0, rng
-        self.digits = -math.log(min(max(rtol, 1e-16), 0.1))
+        self.system, self.x0, self.rtol, self.rng = system, x0, rtol, rng
         self._begin = begin
         self.words: list[str] = []
         self.run: Run
 
     def go(self) -> Status:
         """Solve; return how the last stage ended."""
-        system = self.system
-        if system.damp > 0.0:
-            return self._least_squares("`damp` asks for a least-squares method: ")
-        if self._is_tiny():
-            small = "The system is small: "
-            return self._least_squares(small, "all") if self._sparse else self._sample_first(small)
-        if not self._sparse and system.n_columns <= self._few_columns and system.n_rows >= _TALL * system.n_columns:
-            few = system.n_columns <= _FEW_COLUMNS
-            return self._sample_first("There are few columns: " if few else "There are several right-hand sides: ")
-        if self._passes_are_cheaper():
-            return self._least_squares("To read all rows in order is cheaper here than to pick some at random: ")
-        return self._rows_first()
-
-    def _rows_first(self) -> Status:
-        first = "Rows were taken at random with 'randomized', without replacement."
-        status = self._stage(Randomized("uniform", replace=False), first, self._watch)
-        suspicious = any(monitor.suspicious for monitor in self.run.monitors)
-        if suspicious and status in (Status.SLOW, Status.INCONSISTENT):
+        choice: Choice | None = first_choice(self.system, self.rtol)
+        while choice is not None:
+            status = self._stage(choice)
+            suspicious = any(monitor.suspicious for monitor in self.run.monitors)
             well = self.run.monitor.pace * self.system.n_columns > _WELL
-            why = "x did not come to rest, so the equations seem to contradict each other: "
-            return self._least_squares(why, "none" if well else "auto")
-        if status is Status.SLOW:
-            why = "The error fell slowly, so A is ill-conditioned: "
-            return self._sample_first(why) if self._can_be_factored() else self._least_squares(why)
-        return status
+            choice = next_choice(self.system, choice.method, status, suspicious=suspicious, well=well)
+        torn = isinstance(self.run.method, Refined) and status is Status.CONVERGED and self.system.damp == 0.0
+        return self._without_wild_rows() if torn and self._has_wild_rows() else status
 
-    def _sample_first(self, why: str) -> Status:
-        status = self._stage(Direct(), f"{why}a sample of the rows was solved with 'direct'.")
-        if status is not Status.INCONSISTENT:
-            return status
-        why = "The other rows do not agree, so the equations contradict each other: "
-        return self._least_squares(why, "sample" if self.system.n_rhs == 1 else "auto")
+    def _stage(self, choice: Choice) -> Status:
+        """Run one method, from x0: the error of an x that another has left is like no random vector.
 
-    def _least_squares(self, why: str, preconditioner: str = "auto") -> Status:
-        """Find the least-squares solution; if it is torn by a few wild rows, look for an x without them."""
-        method = Refined(preconditioner)  # type: ignore[arg-type]
-        status = self._stage(method, f"{why}'refined' looked for the least-squares solution.")
-        if status is not Status.CONVERGED or self.system.damp > 0.0 or not self._has_wild_rows():
-            return status
+        Without that its estimate could not be trusted at once, which costs more than what has been gained.
+        """
+        self.words.append(choice.why + _SAYS[choice.method.name])
+        self.run = self._begin(choice.method, self.x0, self._watch)
+        return self.run.go()
+
+    def _watch(self, monitor: Monitor) -> Status | None:
+        """End the stage, which only random rows ask about, when it is clear that something else is faster."""
+        return Status.SLOW if is_hopeless(monitor) else None
+
+    def _without_wild_rows(self) -> Status:
+        """Look for an x without the few rows that tear at the least-squares solution; if there is none, keep that."""
         least_squares, why = self.run, "A few rows are far off, so 'quantile' looked for an x without them"
         self.words.append(f"{why}.")
         self.run = self._begin(Quantile(), self.x0)
@@ -119,51 +187,9 @@ class Auto:
         self.run = least_squares
         if found in (Status.INCONSISTENT, Status.SLOW, Status.PRECISION):
             self.words[-1] = f"{why}, but the others do not agree either: x is the least-squares solution of all."
-            return status
+            return Status.CONVERGED
         self.words[-1] = f"{why}, but was stopped before it was done: x is the least-squares solution of all."
-        return found if found in (Status.STOPPED, Status.INTERRUPTED) else status
-
-    def _stage(self, method: Method, why: str, give_up: Callable[[Monitor], Status | None] = lambda _: None) -> Status:
-        """Run one method, from x0: the error of an x that another has left is like no random vector.
-
-        Without that its estimate could not be trusted at once, which costs more than what has been gained.
-        """
-        self.words.append(why)
-        self.run = self._begin(method, self.x0, give_up)
-        return self.run.go()
-
-    @property
-    def _sparse(self) -> bool:
-        return isinstance(self.system.rows, CSRRows)
-
-    def _is_tiny(self) -> bool:
-        """Tell whether all rows are factored at once in next to no time, or there are hardly more rows than columns."""
-        n, p, entries = self.system.n_rows, self.system.n_columns, self.system.entries_per_row
-        work = n * entries**2 + p**3 / 3
-        return work <= _TINY or (n < _TALL * p and n * float(p) * min(n, p) <= _TINY_IF_NOT_TALL)
-
-    @property
-    def _few_columns(self) -> int:
-        """How many columns are few. A sample is factored once for all right-hand sides; rows act on each of them."""
-        return _FEW_COLUMNS if self.system.n_rhs == 1 else _FEW_COLUMNS_EACH * (_PRICE_OF_MANY + self.system.n_rhs)
-
-    def _can_be_factored(self) -> bool:
-        """Tell whether a sample can be factored, in the time of some passes if the rows are sparse."""
-        n, p, entries = self.system.n_rows, self.system.n_columns, self.system.entries_per_row
-        return p <= _MOST_COLUMNS and n >= _TALL * p and (not self._sparse or p**3 < _FACTOR_PER_NUMBER * n * entries)
-
-    def _passes_are_cheaper(self) -> bool:
-        """Tell whether conjugate gradients over all rows beat random rows even if all is well."""
-        n, p, entries = self.system.n_rows, self.system.n_columns, self.system.entries_per_row
-        passes = 2.0 + 2.0 * self.digits / math.log(max(n / p, 2.0))
-        find = _TIME_TO_FIND_A_ROW if self._sparse else 0.0
-        rows = _ROWS_TO_CONVERGE * p * self.digits / math.log(1e6)
-        return passes * n * entries < rows * (entries + find)
-
-    def _watch(self, monitor: Monitor) -> Status | None:
-        """End the stage when it is clear that something else is faster."""
-        slow = len(monitor.rows) > 2 and monitor.fewest_rows_left > _SLOW * self.system.n_columns
-        return Status.SLOW if slow or monitor.suspicious else None
+        return found if found in (Status.STOPPED, Status.INTERRUPTED) else Status.CONVERGED
 
     def _has_wild_rows(self) -> bool:
         """Tell whether a few rows are further off than the noise of the others would put them.
