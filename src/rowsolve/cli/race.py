@@ -13,6 +13,7 @@ from rich.table import Table
 
 import rowsolve
 from rowsolve._threads import available_cores
+from rowsolve.cli.messages import say, words_of
 from rowsolve.cli.output import OutputFile
 from rowsolve.race.contestant import is_sparse
 from rowsolve.race.lineup import line_up
@@ -40,8 +41,7 @@ def run_race_command(
                 text = json.dumps(as_document([result]), indent=1, allow_nan=False) + "\n"
                 target.write(lambda file: file.writelines([text.encode()]))
     except (ValueError, TypeError, OSError, MemoryError) as error:
-        words = f"not enough memory: {error}" if isinstance(error, MemoryError) else str(error)
-        Console(stderr=True).print(f"error: {words}", style="red", markup=False, highlight=False, soft_wrap=True)
+        say(words_of(error), "BAD_INPUT", as_json=False)
         return BAD_INPUT
     except KeyboardInterrupt:
         Console(stderr=True).print("interrupted: nothing was written.", style="red")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from contextlib import nullcontext
 from pathlib import Path
@@ -13,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 import rowsolve
+from rowsolve.cli.messages import print_json, say, words_of
 from rowsolve.cli.output import OutputFile, write_vector
 from rowsolve.cli.progress import SolveProgress
 
@@ -36,33 +36,16 @@ def run_solve(
             if target is not None:
                 write_vector(target, solution.x)
     except (ValueError, TypeError, OSError, MemoryError) as error:
-        _say(_words_of(error), "BAD_INPUT", as_json=as_json)
+        say(words_of(error), "BAD_INPUT", as_json=as_json)
         return BAD_INPUT
     except KeyboardInterrupt:
-        _say("interrupted before the solve began: nothing was written.", "INTERRUPTED", as_json=as_json)
+        say("interrupted before the solve began: nothing was written.", "INTERRUPTED", as_json=as_json)
         return NOT_CONVERGED
     if as_json:
-        _print_json(_as_dict(solution, output))
+        print_json(_as_dict(solution, output))
     else:
         _print_summary(solution, output)
     return CONVERGED if solution.converged else NOT_CONVERGED
-
-
-def _words_of(error: Exception) -> str:
-    return f"not enough memory: {error}" if isinstance(error, MemoryError) else str(error)
-
-
-def _say(words: str, status: str, *, as_json: bool) -> None:
-    if as_json:
-        _print_json({"status": status, "message": words})
-    else:
-        Console(stderr=True).print(f"error: {words}", style="red", markup=False, highlight=False, soft_wrap=True)
-
-
-def _print_json(values: dict[str, Any]) -> None:
-    Console(soft_wrap=True, highlight=False, markup=False, no_color=True).out(
-        json.dumps(values, indent=2, allow_nan=False)
-    )
 
 
 def _as_dict(solution: rowsolve.Solution, output: Path | None) -> dict[str, Any]:
