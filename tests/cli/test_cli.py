@@ -91,6 +91,22 @@ def test_solve__as_json(folder):
     assert json.loads(result.stdout) == {"status": "BAD_INPUT", "message": "`b` must be finite: entry 0 is nan."}
 
 
+def test_solve__as_json_has_the_rank_if_it_is_known(folder):
+    assert json.loads(run("solve", "A.npy", "b.npy", "--json").stdout)["rank"] == 12
+    assert json.loads(run("solve", "A.npy", "b.npy", "--json", "-m", "cyclic").stdout)["rank"] is None
+    deficient = A.copy()
+    deficient[:, 3] = deficient[:, 4]
+    np.save("A.npy", deficient)
+    np.save("b.npy", deficient @ X_TRUE)
+    assert json.loads(run("solve", "A.npy", "b.npy", "--json").stdout)["rank"] == 11
+
+
+def test_solve__with_damp_is_ridge_regression(folder):
+    result = run("solve", "A.npy", "b.npy", "-o", "x.npy", "--damp", 3, "--seed", 0)
+    assert result.exit_code == 0
+    assert relative_error(np.load("x.npy"), np.linalg.solve(A.T @ A + 9.0 * np.eye(12), A.T @ b)) < 1e-6
+
+
 def test_solve__starts_from_x0(folder):
     np.save("x0.npy", X_TRUE)
     found = json.loads(run("solve", "A.npy", "b.npy", "--x0", "x0.npy", "--json", "--seed", 0).stdout)
@@ -105,6 +121,7 @@ def test_solve__starts_from_x0(folder):
         (("A.npy", "A.npy", "--method", "jl"), "'jl' takes one right-hand side at a time, got 12"),
         (("A.npy", "b.npy", "--rtol", "-1"), "`rtol` must be a finite number of at least 0, got -1.0"),
         (("A.npy", "b.npy", "--method", "cluster_jl"), "did you mean 'cluster-jl'"),
+        (("A.npy", "b.npy", "--damp", "1", "-m", "cyclic"), "`damp`"),
         (("A.npy", "b.npy", "--check", "no"), "`check` must be 'sampled' or 'full'"),
         (("A.npy", "b.npy", "--x0", "none.npy"), "none.npy: no such file"),
         (("A.npy", "b.npy", "--x0", "b.npy"), "`x0` must have one entry per column"),

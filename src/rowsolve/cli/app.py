@@ -59,6 +59,7 @@ def solve(
     seed: Annotated[int | None, typer.Option(min=0, help="The same seed and threads give the same bits.")] = None,
     max_passes: Annotated[float | None, typer.Option(help="Stop after reading A this many times over.")] = None,
     max_seconds: Annotated[float | None, typer.Option(help="Stop after this time.")] = None,
+    damp: Annotated[float, typer.Option(help="Minimise norm(A x - b)**2 + damp**2 * norm(x)**2.")] = 0.0,
     threads: Annotated[int | None, typer.Option(min=1, help="How many threads; all cores if not given.")] = None,
     check: Annotated[str, typer.Option(help="Before the end, look at 'sampled' rows or at all: 'full'.")] = "sampled",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")] = False,
@@ -68,7 +69,8 @@ def solve(
 
     options = {
         "rtol": rtol, "atol": atol, "x0": x0, "rng": seed,
-        "max_passes": max_passes, "max_seconds": max_seconds, "threads": threads, "check": check,
+        "max_passes": max_passes, "max_seconds": max_seconds, "damp": damp, "threads": threads,
+        "check": check,
     }  # fmt: skip
     raise typer.Exit(run_solve(matrix, rhs, output, method, options, as_json=as_json))
 
