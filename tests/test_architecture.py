@@ -21,7 +21,11 @@ ROOMS = {
     "theory": set(),
     "experiments": {"", "clustering", "sources", "_system"},
     "race": {"", "sources", "experiments"},
-    "cli": {"", "_threads", "methods", "sources", "experiments", "race"},
+    "inspection": {
+        "_auto", "_check", "_drive", "_monitor", "_solution", "_system", "_validate", "_warmup", "clustering",
+        "kernels.gradient", "kernels.rows", "methods", "sources", "",
+    },
+    "cli": {"", "_threads", "inspection", "methods", "sources", "experiments", "race"},
     "_barrier": set(),
     "_jit": set(),
     "_simd": set(),

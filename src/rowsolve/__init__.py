@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rowsolve._pave import incoherence_transform, pave
     from rowsolve._solution import Event, History, Residual, Solution, Status
     from rowsolve._solve import solve
+    from rowsolve.inspection import Report, inspect
     from rowsolve.methods import (
         JL,
         METHODS,
@@ -42,6 +43,7 @@ _HOMES = {
     "rowsolve._pave": ("incoherence_transform", "pave"),
     "rowsolve._solution": ("Event", "History", "Residual", "Solution", "Status"),
     "rowsolve._solve": ("solve",),
+    "rowsolve.inspection": ("Report", "inspect"),
     "rowsolve.methods": (
         "JL",
         "METHODS",
@@ -83,11 +85,13 @@ __all__ = [
     "Quantile",
     "Randomized",
     "Refined",
+    "Report",
     "Residual",
     "Solution",
     "Status",
     "TailAverage",
     "incoherence_transform",
+    "inspect",
     "pave",
     "solve",
 ]

@@ -76,6 +76,25 @@ def solve(
 
 
 @app.command()
+def inspect(
+    matrix: Annotated[Path, typer.Argument(metavar="A", help="The matrix: .npy, .npz, .mtx, .mtx.gz or .csv.")],
+    rhs: Annotated[Path, typer.Argument(metavar="b", help="The right-hand side, in any of these formats.")],
+    rtol: Annotated[float, typer.Option(help="Wanted norm(x - x*) / norm(x), to predict rows and time for.")] = 1e-6,
+    seed: Annotated[int | None, typer.Option(min=0, help="The same seed looks at the same rows.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="How many threads; all cores if not given.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")] = False,
+) -> None:
+    """Look at A x = b without solving it: condition, clusters, noise, and what each method would take.
+
+    All of it is seen in a sample of the rows, and says so. Exit code 0, or 2 for bad input.
+    """
+    from rowsolve.cli.inspect import run_inspect
+
+    options = {"rtol": rtol, "rng": seed, "threads": threads}
+    raise typer.Exit(run_inspect(matrix, rhs, options, as_json=as_json))
+
+
+@app.command()
 def methods() -> None:
     """List the methods, their parameters and where they come from."""
     from rowsolve.cli.methods import show_methods

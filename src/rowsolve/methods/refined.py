@@ -17,7 +17,7 @@ from rowsolve.methods.factor import factor_of
 if TYPE_CHECKING:
     from rowsolve._system import System
 
-__all__ = ["Refined"]
+__all__ = ["Refined", "cheapest_sample", "passes_left"]
 
 # In the time that a pass takes for a number of A, so many multiplications for a Gram matrix are done; both on all
 # cores. It varies little from machine to machine: a factor of two changes few choices.
@@ -98,9 +98,9 @@ class Refined(StepMethod):
             return
         worst = int(np.argmax(np.nan_to_num(descent.error / enough, posinf=math.inf)))  # 0 of 0 is nothing
         digits = math.log(descent.error[worst] / enough[worst]) if descent.x.any() else -math.log(max(rtol, _EPS))
-        n_rows, cost = _cheapest_sample(system, digits, only_all=self.preconditioner == "all")
+        n_rows, cost = cheapest_sample(system, digits, only_all=self.preconditioner == "all")
         a_pass = _price_of_pass(system)
-        left = a_pass * _passes_left(system, [float(error[worst]) for error in errors], digits)
+        left = a_pass * passes_left(system, [float(error[worst]) for error in errors], digits)
         if self.preconditioner == "auto" and not cost <= min(left, _MOST_PASSES):  # it is infinite if it cannot be made
             return
         order = np.arange(system.n_rows) if n_rows == system.n_rows else np.sort(system.sample(n_rows, rng)[0])
@@ -111,7 +111,7 @@ class Refined(StepMethod):
         descent.precondition(factor)
 
 
-def _passes_left(system: System, errors: list[float], digits: float) -> float:
+def passes_left(system: System, errors: list[float], digits: float) -> float:
     """Predict how many more passes it takes without a preconditioner.
 
     At first as many as with random rows, for which the error falls by ``sqrt(p / n)`` a pass. Then none before there is
@@ -126,7 +126,7 @@ def _passes_left(system: System, errors: list[float], digits: float) -> float:
     return digits / fall if fall > 0.0 else math.inf
 
 
-def _cheapest_sample(system: System, digits: float, *, only_all: bool) -> tuple[int, float]:
+def cheapest_sample(system: System, digits: float, *, only_all: bool) -> tuple[int, float]:
     """Return how many rows to factor, and the predicted cost of the whole in passes.
 
     With R from m rows the error falls by ``sqrt(p / m)`` a pass; with all rows it takes a pass or two.

@@ -1,0 +1,35 @@
+"""``rowsolve inspect``."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+import rowsolve
+from rowsolve.cli.messages import print_json, say, words_of
+from rowsolve.inspection.words import warnings
+
+__all__ = ["run_inspect"]
+
+SEEN, INTERRUPTED, BAD_INPUT = 0, 1, 2
+
+
+def run_inspect(matrix: Path, rhs: Path, options: dict[str, Any], *, as_json: bool) -> int:
+    """Look at the system and say what is seen; return the exit code."""
+    try:
+        with Console(stderr=True).status("looking …"):
+            report = rowsolve.inspect(matrix, rhs, **options)
+    except (ValueError, TypeError, OSError, MemoryError) as error:
+        say(words_of(error), "BAD_INPUT", as_json=as_json)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        say("interrupted.", "INTERRUPTED", as_json=as_json)
+        return INTERRUPTED
+    if as_json:
+        print_json({**dataclasses.asdict(report), "warnings": list(warnings(report))})
+    else:
+        Console(highlight=False).out(str(report))
+    return SEEN

@@ -1,0 +1,225 @@
+"""How long each method would take: its pace, measured on a part of A, times what there is to do."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from rowsolve._check import ROWS_TO_CHECK
+from rowsolve._drive import Run
+from rowsolve._solution import Status
+from rowsolve._system import System
+from rowsolve._warmup import warm_up
+from rowsolve.inspection.report import Condition, Prediction
+from rowsolve.kernels.gradient import add_gradients
+from rowsolve.kernels.rows import CSRRows, DenseRows, frozen
+from rowsolve.methods import ClusterBlock, Direct, Method, Randomized, Refined
+from rowsolve.methods.factor import find_odd_rows
+from rowsolve.methods.refined import cheapest_sample, passes_left
+from rowsolve.sources import Source
+
+if TYPE_CHECKING:
+    from rowsolve._monitor import Monitor, Tolerance
+    from rowsolve.inspection.sample import Fit
+
+__all__ = ["Paces", "load_kernels", "measure", "predict"]
+
+_RANDOM_ROWS = Randomized("uniform", replace=False)  # as auto takes them
+_ROWS = 16  # times p, to be taken at random: x comes near enough to see some percent of noise
+_BURSTS = 4  # at least
+_NUMBERS = 4e8  # that are read for that at most
+_NUMBERS_OF_A_PASS = 4e6  # more than caches hold
+_TRIES = 3  # of what is timed; the least time counts
+_LONG = 0.2  # seconds: of what takes longer, one is enough
+_COLUMNS = 1500  # of the part on which a direct solve is timed
+_MOST_COLUMNS = 10_000  # of a dense factor
+_GROWTH = 2.5  # of the time of a factor with its columns: the third power, but large products run nearer to full speed
+_WELL = 1.5  # times the rows of a well-conditioned A: the pace does not fall much any more
+_WATCHED = 8.0  # passes after which 'refined' makes a factor that it did not make at once, if it must
+_CONTRADICTIONS, _SUSPICION = "contradictions keep x from it", "the equations seem to contradict each other"
+
+
+class DirectSolve(NamedTuple):
+    """What 'direct' takes, and how it ends; None if only a part of it was run."""
+
+    rows: float
+    seconds: float
+    ending: Status | None
+
+
+@dataclass(frozen=True)
+class Paces:
+    """What was measured.
+
+    Attributes
+    ----------
+    run : Run
+        Some bursts of random rows.
+    seconds_a_row, seconds_a_pass : float
+        Of such a burst, and of a step of 'refined' over all rows.
+    direct : DirectSolve or None
+        None where it cannot be told from a smaller system.
+    """
+
+    run: Run
+    seconds_a_row: float
+    seconds_a_pass: float
+    direct: DirectSolve | None
+
+    @property
+    def slowness(self) -> float | None:
+        """How many times more rows it takes than with well-conditioned rows, as far as could be seen."""
+        pace = self.run.monitor.pace
+        return 1.0 / (pace * self.run.system.n_columns) if pace > 0.0 else None
+
+    @property
+    def rows_checked(self) -> int:
+        """How many rows are checked at the end."""
+        return min(ROWS_TO_CHECK, self.run.system.n_rows)
+
+
+def load_kernels(source: Source, threads: int) -> None:
+    """Compile all kernels that an inspection uses, or load them from their cache."""
+    sampled = source.take(np.zeros(1, np.int64), np.ones(1))
+    methods: list[tuple[Method, Source]] = [(method, source) for method in (_RANDOM_ROWS, Refined("none"), Direct())]
+    methods += [(method, sampled) for method in (Direct(), Refined("all"), ClusterBlock())]
+    for method, rows in methods:
+        warm_up(method, rows, threads)
+
+
+def measure(system: System, tolerance: Tolerance, rng: np.random.Generator) -> Paces:
+    """Time random rows, passes and a direct solve on parts of A."""
+    run = _take_rows(system, tolerance, rng)
+    seconds, rows = np.diff([run.prepared_at, *run.history.seconds]), np.diff([0, *run.history.rows_read])
+    a_row = float(np.median(seconds / np.maximum(rows, 1)))
+    return Paces(run, a_row, _time_a_pass(system), _time_direct(system, tolerance, rng))
+
+
+def _take_rows(system: System, tolerance: Tolerance, rng: np.random.Generator) -> Run:
+    """Run random rows for a while."""
+    p = system.n_columns
+    wanted = max(min(_ROWS * p, _NUMBERS / system.entries_per_row), 4 * p)
+
+    def enough(monitor: Monitor) -> Status | None:
+        return Status.STOPPED if monitor.n_rows_seen >= wanted and len(monitor.rows) >= _BURSTS else None
+
+    most = 4 * max(wanted, 256)  # rows that disagree with an x that looked good would keep it going
+    run = Run(_RANDOM_ROWS, system, tolerance, np.zeros(p), most, "sampled", rng, give_up=enough)
+    if run.go() is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    return run
+
+
+def _time_a_pass(system: System) -> float:
+    """Compute gradients over the first rows; return how long it takes over all."""
+    n_rows = min(system.n_rows, max(64, int(_NUMBERS_OF_A_PASS / system.entries_per_row)))
+    vectors, sums, seconds = np.ones((2, system.n_columns)), [], []
+
+    def add(start: int, stop: int, _: np.ndarray) -> None:
+        out = np.zeros_like(vectors)
+        add_gradients(system.rows, system.b, 1.0, start, stop, vectors, out, np.zeros(2))
+        sums.append(out)
+
+    for _ in range(_TRIES):
+        started = time.perf_counter()
+        system.in_slices(add, 0, n_rows, n_rows * system.entries_per_row)
+        seconds.append(time.perf_counter() - started)
+    system.rows_read += _TRIES * n_rows
+    if not np.isfinite(sums).all():
+        find_odd_rows(system, np.arange(n_rows))
+    return min(seconds) * system.n_rows / n_rows
+
+
+def _time_direct(system: System, tolerance: Tolerance, rng: np.random.Generator) -> DirectSolve | None:
+    """Time 'direct', on some of the columns if there are many; return what it takes with all."""
+    p, columns = system.n_columns, min(system.n_columns, _COLUMNS)
+    if p > _MOST_COLUMNS or (isinstance(system.rows, CSRRows) and p > columns):
+        return None
+    part = system
+    if p > columns:
+        order = np.sort(system.sample(min(system.n_rows, 2 * columns), rng)[0])
+        values = np.ascontiguousarray(system.rows.values[:, :columns][order], dtype=float)
+        source = Source(DenseRows(frozen(values)), values.shape, float(columns), 0.0)
+        part = System(source, frozen(values.sum(axis=1)), system.clock, system.threads)
+    read, seconds, tries = part.rows_read, math.inf, 0
+    for _ in range(_TRIES):
+        started, tries = time.perf_counter(), tries + 1
+        step = next(iter(Direct().steps(part, np.zeros(columns), tolerance, rng)))
+        seconds = min(seconds, time.perf_counter() - started)
+        if seconds > _LONG:
+            break
+    rows, ending = (part.rows_read - read) / tries, step.status or Status.CONVERGED
+    return DirectSolve(rows * p / columns, seconds * (p / columns) ** _GROWTH, ending if part is system else None)
+
+
+def predict(paces: Paces, found: Fit | None, condition: Condition | None, rtol: float) -> tuple[Prediction, ...]:
+    """Return what to expect of each method that auto may take."""
+    return _random_rows(paces, found, rtol), _direct(paces, found), _refined(paces, found, condition, rtol)
+
+
+def _random_rows(paces: Paces, found: Fit | None, rtol: float) -> Prediction:
+    monitor, reaches = paces.run.monitor, None
+    if found is not None and found.noise.relative is not None:
+        reaches = found.noise.n_wild == 0 and found.noise_in_x <= rtol
+    if reaches is False or (reaches is None and monitor.suspicious):
+        return Prediction("randomized", reaches=reaches, remark=_SUSPICION if reaches is None else _CONTRADICTIONS)
+    known, left = paces.slowness is not None and paces.slowness < _WELL, 0.0
+    if not monitor.error <= monitor.allowed:
+        left = monitor.rows_left if known else monitor.fewest_rows_left
+    rows = monitor.n_rows_seen + left + paces.rows_checked
+    if not math.isfinite(rows):
+        return Prediction("randomized", reaches=reaches, remark="the pace is not known")
+    at_least = left > 0.0 and not known
+    remark = "ever slower on the way" if at_least else ""
+    return Prediction("randomized", rows, rows * paces.seconds_a_row, at_least, reaches, remark)
+
+
+def _direct(paces: Paces, found: Fit | None) -> Prediction:
+    if paces.direct is None:
+        many = paces.run.system.n_columns > _MOST_COLUMNS
+        return Prediction("direct", remark="too many columns" if many else "not timed: sparse rows")
+    rows, seconds, ending = paces.direct
+    if ending is Status.INCONSISTENT or (found is not None and found.noise.n_wild):
+        return Prediction("direct", reaches=False, remark=_CONTRADICTIONS)
+    if ending is None and paces.run.monitor.suspicious:
+        return Prediction("direct", remark=_SUSPICION)
+    remark = "rounding keeps x from it" if ending is Status.PRECISION else ""
+    return Prediction(
+        "direct", rows + paces.rows_checked, seconds, reaches=None if ending is None else not remark, remark=remark
+    )
+
+
+def _refined(paces: Paces, found: Fit | None, condition: Condition | None, rtol: float) -> Prediction:
+    """Predict conjugate gradients: without a factor as far as the condition is known, else with one, as it decides."""
+    system = paces.run.system
+    n, p, digits = system.n_rows, system.n_columns, -math.log(max(rtol, 1e-16))
+    m, cost = cheapest_sample(system, digits, only_all=False)
+    at_once = cost <= passes_left(system, [math.nan], digits)
+    watched = 1.0 if at_once else _WATCHED
+    plain, known = _passes_without_factor(paces, condition, digits)
+    if cost == math.inf or (not at_once and known and plain < watched + cost):
+        rows, seconds, at_least = plain * n, plain * paces.seconds_a_pass, not known
+    else:
+        after = 2.0 * digits / math.log(m / p) if m < n else 1.0
+        factor = (cost - after) * paces.seconds_a_pass
+        if found is not None:
+            factor = found.seconds * (m + p / 3) / (found.noise.n_rows + p / 3)
+        passes = watched + 1.0 + after
+        rows, seconds, at_least = passes * n + m, passes * paces.seconds_a_pass + factor, False
+    return Prediction("refined", rows + paces.rows_checked, seconds, at_least, reaches=True, remark="least squares")
+
+
+def _passes_without_factor(paces: Paces, condition: Condition | None, digits: float) -> tuple[float, bool]:
+    """Return the passes of plain conjugate gradients, and whether they are known; else they are at least so many.
+
+    A pass takes the error down by ``(k - 1) / (k + 1)``, where k is the condition: no less than that of random rows,
+    and between the least that the sample allows, as for an even spectrum, and that of the sample, as for a steep one.
+    """
+    ratio = math.sqrt(min(paces.run.system.n_columns / paces.run.system.n_rows, 0.5))
+    k = max(math.sqrt(condition.least * condition.sampled) if condition else 1.0, (1.0 + ratio) / (1.0 - ratio))
+    known = condition is not None or (paces.slowness is not None and paces.slowness < _WELL)
+    return 1.0 + (digits + math.log(2.0)) / math.log((k + 1.0) / (k - 1.0)), known

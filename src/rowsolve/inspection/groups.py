@@ -1,0 +1,137 @@
+"""Which way the rows point: clusters, and how far from orthogonal they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from rowsolve.clustering import cluster_rows
+from rowsolve.inspection.report import Directions
+
+if TYPE_CHECKING:
+    from rowsolve._system import System
+    from rowsolve.inspection.sample import Sample
+
+__all__ = ["look_at_directions", "rows_to_compare"]
+
+_ROWS = 256  # to make clusters of, and as many again to judge them by
+_NUMBERS = 256_000  # that each of the two may have
+_FEWEST_ROWS = 32
+_COUNTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16)
+_ROWS_EACH = 8  # of a cluster, at least
+_ENOUGH, _LEFT = 0.9, 1.5  # of what any number of clusters explains at most, and leaves at least
+# Likenesses, squared cosines or cosines, are much more than others if 3 times as large, or a quarter as far from 1.
+_TIMES, _SHARE = 3.0, 0.25
+
+
+def rows_to_compare(system: System) -> int:
+    """Return how many rows to look at."""
+    return min(system.n_rows, 2 * min(_ROWS, max(int(_NUMBERS / system.entries_per_row), _FEWEST_ROWS)))
+
+
+class _Clustering(NamedTuple):
+    """Clusters and how much of a row they explain: the mean squared cosine to the nearest centroid."""
+
+    n_clusters: int
+    explained: float
+    by_chance: float
+    labels: np.ndarray
+
+    @property
+    def gain(self) -> float:
+        return self.explained - self.by_chance
+
+
+def look_at_directions(sample: Sample, rng: np.random.Generator) -> Directions | None:
+    """Return the clusters among the rows of `sample`, and the angles between rows; None if there are too few.
+
+    One half of the rows makes the clusters, the other judges them: rows that made a centroid lie near it in any case.
+    What the centroids explain is compared with what as many random directions do: by chance alone, one of them is
+    always the nearest.
+    """
+    order = rng.permutation(sample.n_rows)[: rows_to_compare(sample.system)]
+    if order.size < _FEWEST_ROWS or sample.system.n_columns == 1:
+        return None
+    training, others = (sample.part(np.sort(half)) for half in np.array_split(order, 2))
+    rows = _unit_rows(others)
+    best = _fewest(list(_clusterings(training, rows, rng)))
+    found = replace(_angles(rows, best.labels), n_rows=order.size)
+    if _are_clusters(best, found):
+        return replace(found, n_clusters=best.n_clusters, cosine=math.sqrt(best.explained))
+    return replace(found, within=None, across=None)
+
+
+def _clusterings(training: Sample, rows: Any, rng: np.random.Generator) -> Iterator[_Clustering]:
+    """Yield more and more clusters, made of `training` and judged by `rows`."""
+    p = training.system.n_columns
+    for count in _COUNTS:
+        if count * _ROWS_EACH > training.n_rows or count > p:
+            return
+        centroids = cluster_rows(training.system, count, rng).centroids
+        if len(centroids) < count:
+            return  # there are not as many different rows
+        cosines = np.abs(rows @ (centroids / np.linalg.norm(centroids, axis=1, keepdims=True)).T)
+        explained = float(np.mean(cosines.max(axis=1) ** 2))
+        yield _Clustering(count, explained, _by_chance(count, p), cosines.argmax(axis=1))
+
+
+def _fewest(found: list[_Clustering]) -> _Clustering:
+    """Return as few clusters as explain nearly as much as any number does."""
+    best = max(found, key=lambda one: one.gain)
+    for one in found:
+        if one.gain >= _ENOUGH * best.gain and 1.0 - one.explained <= _LEFT * (1.0 - best.explained):
+            return one
+    return best
+
+
+def _are_clusters(clusters: _Clustering, angles: Directions) -> bool:
+    """Tell whether centroids say more of rows than random directions do, and rows more of those in their cluster."""
+    within = angles.typical if angles.within is None else angles.within
+    across = max(angles.of_gaussian, angles.across or 0.0)
+    return _is_much_more(clusters.explained, clusters.by_chance) and _is_much_more(within, across)
+
+
+def _is_much_more(likeness: float, other: float) -> bool:
+    return likeness > _TIMES * other or 1.0 - likeness < _SHARE * (1.0 - other)
+
+
+def _by_chance(count: int, p: int) -> float:
+    """Return what `count` random directions in p dimensions explain of a row: the mean of the largest squared cosine.
+
+    Each has a beta distribution, and the mean is the integral of ``P(largest > t)``.
+    """
+    from scipy.special import betainc
+
+    squares = np.linspace(0.0, min(1.0, 40.0 / p), 129)  # beyond which next to nothing lies
+    return float(np.trapezoid(1.0 - betainc(0.5, 0.5 * (p - 1), squares) ** count, squares))
+
+
+def _angles(rows: Any, labels: np.ndarray) -> Directions:
+    """Return the cosines of pairs of unit rows, of the same label and of different ones."""
+    from scipy.special import betaincinv
+
+    products = rows @ rows.T
+    cosines = np.abs(products.toarray() if hasattr(products, "toarray") else products)
+    i, j = np.triu_indices(len(cosines), 1)
+    pairs, same = cosines[i, j], labels[i] == labels[j]
+    several = not same.all()
+    return Directions(
+        n_clusters=0,
+        cosine=None,
+        typical=float(np.median(pairs)),
+        of_gaussian=math.sqrt(betaincinv(0.5, 0.5 * (rows.shape[1] - 1), 0.5)),
+        within=float(np.median(pairs[same])) if several else None,
+        across=float(np.median(pairs[~same])) if several else None,
+        largest=min(float(pairs.max()), 1.0),
+        n_rows=rows.shape[0],
+    )
+
+
+def _unit_rows(sample: Sample) -> Any:
+    """Return the rows divided by their norms."""
+    norms, matrix = sample.norms[:, None], sample.matrix
+    return matrix.multiply(1.0 / norms).tocsr() if hasattr(matrix, "tocsr") else matrix / norms

@@ -1,0 +1,181 @@
+"""An inspection in words."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterator
+
+from rowsolve.inspection.report import Directions, Noise, Norms, Prediction, Report
+
+__all__ = ["in_words", "lines", "seconds_in_words", "table", "warnings"]
+
+_WIDTH, _INDENT = 88, 15
+_TIGHT = 0.95  # cosine between a row and the centroid of its cluster
+_AS_FAST = 1.5  # times the rows that a well-conditioned A takes
+
+
+def in_words(report: Report) -> str:
+    """Return everything as plain text."""
+    threads = f"{report.threads} thread{'s' if report.threads != 1 else ''}"
+    passes = _figure(report.rows_read / report.layout.n_rows)
+    closing = (
+        f"{_rounded(report.rows_read):,.0f} rows were read ({passes} passes over A), timing included, in "
+        f"{seconds_in_words(report.seconds)}."
+    )
+    if report.norms.n_rows < report.layout.n_rows:
+        closing += " Rows that were not in the sample may differ."
+    paragraphs = [
+        [_wrapped(text, label) for label, text in lines(report)],
+        [_wrapped(text, "warning") for text in warnings(report)],
+        [f"Predicted for a relative error of {report.rtol:g} in x, with {threads}:", *_aligned(table(report))],
+        [_wrapped(report.advice)],
+        [_wrapped(closing)],
+    ]
+    return "\n\n".join("\n".join(paragraph) for paragraph in paragraphs if paragraph)
+
+
+def lines(report: Report) -> Iterator[tuple[str, str]]:
+    """Yield what was seen, as a label and words."""
+    layout = report.layout
+    stored = f"sparse, {_percent(layout.density)} stored" if layout.order == "CSR" else f"dense, {layout.order} order"
+    yield "A", f"{layout.n_rows:,} x {layout.n_columns:,} {layout.dtype}, {stored}"
+    yield "rows", _norms(report.norms)
+    yield "condition", _condition(report)
+    yield "clusters", _clusters(report.directions)
+    yield "orthogonality", _angles(report.directions)
+    yield "noise in b", _noise(report.noise)
+
+
+def warnings(report: Report) -> Iterator[str]:
+    """Yield what deserves attention before anything is solved."""
+    layout, condition, noise = report.layout, report.condition, report.noise
+    if layout.order in ("Fortran", "strided"):
+        yield (
+            f"{layout.order} order: a row is gathered from {layout.n_columns:,} places, many times slower than in C "
+            "order; np.ascontiguousarray(A) mends it if the copy fits."
+        )
+    if report.norms.contradiction is not None:
+        yield f"row {report.norms.contradiction:,} is zero but its b is not: the equations contradict each other."
+    if layout.n_rows < layout.n_columns:
+        yield "there are fewer rows than columns, so many x satisfy them; `solve` gives the one of least norm."
+    elif condition is not None and condition.rank < layout.n_columns:
+        rank = f"rank {condition.rank:,}, less than the {layout.n_columns:,} columns"
+        if report.norms.n_rows == layout.n_rows:
+            yield f"A has {rank}, so many x fit as well; `solve` gives the one of least norm."
+        else:
+            yield f"the sample has {rank}: either A has, or a few rows alone carry the others."
+    if noise.n_wild:
+        yield (
+            f"{_percent(noise.n_wild / noise.n_rows)} of {noise.n_rows:,} sampled rows are far off, more than 12 times "
+            "as far as half of them: they look like mistakes in b."
+        )
+
+
+def table(report: Report) -> list[tuple[str, ...]]:
+    """Return a row of cells for each prediction, below a head."""
+    head = ("method", "rows", "passes over A", "time", "")
+    return [head, *(_cells(one, report.layout.n_rows) for one in report.predictions)]
+
+
+def _cells(one: Prediction, n_rows: int) -> tuple[str, ...]:
+    if one.rows is None or one.seconds is None:
+        return one.method, *(["never" if one.reaches is False else "unknown"] * 3), one.remark
+    mark = "> " if one.at_least else ""
+    rows, passes = f"{mark}{_rounded(one.rows):,.0f}", f"{mark}{_figure(one.rows / n_rows)}"
+    return one.method, rows, passes, mark + seconds_in_words(one.seconds), one.remark
+
+
+def _aligned(rows: list[tuple[str, ...]]) -> Iterator[str]:
+    first, *figures = (max(len(row[i]) for row in rows) for i in range(4))
+    for row in rows:
+        yield "  ".join(["", row[0].ljust(first), *map(str.rjust, row[1:4], figures), row[4]]).rstrip()
+
+
+def _wrapped(text: str, label: str = "") -> str:
+    indent = " " * _INDENT if label else ""
+    return textwrap.fill(text, _WIDTH, initial_indent=label.ljust(len(indent)), subsequent_indent=indent)
+
+
+def _norms(norms: Norms) -> str:
+    if norms.least is None:
+        return f"all {norms.n_rows:,} that were sampled are zero"
+    zero = f"{norms.n_zero or 'none'} of {norms.n_rows:,} sampled rows {'is' if norms.n_zero == 1 else 'are'} zero"
+    return f"norms from {norms.least:.3g} to {norms.most:.3g}; {zero}"
+
+
+def _condition(report: Report) -> str:
+    condition, slowness = report.condition, report.slowness
+    if report.norms.least is None:
+        return "unknown: all sampled rows are zero"
+    if condition is None:
+        words = "unknown: to factor a sample would take too long"
+        if slowness is None:
+            return words
+        pace = "as fast as" if slowness < _AS_FAST else f"{_figure(slowness)} times slower than"
+        return f"{words}; random rows get on {pace} with a well-conditioned A"
+    if report.norms.n_rows == report.layout.n_rows:
+        return f"about {_figure(condition.sampled)}, of all rows"
+    most = "anything" if condition.most is None else _figure(condition.most)
+    return (
+        f"{_figure(condition.least)} to {most}, unless a few rows alone carry a direction; about "
+        f"{_figure(condition.sampled)} in a sample of {condition.n_rows:,} rows"
+    )
+
+
+def _clusters(found: Directions | None) -> str:
+    if found is None:
+        return "unknown: too few rows or columns to tell"
+    if found.cosine is None:
+        return f"none found among {found.n_rows:,} sampled rows"
+    what = "all rows point one way" if found.n_clusters == 1 else f"{found.n_clusters} by direction"
+    tight = "tight, which slows down random rows" if found.cosine >= _TIGHT else "loose"
+    return f"{what}, {tight}: typical cosine to the centroid {found.cosine:.3g}, by {found.n_rows:,} sampled rows"
+
+
+def _angles(found: Directions | None) -> str:
+    if found is None:
+        return "unknown: too few rows or columns to tell"
+    typical = f"{found.typical:.2g}"
+    if found.within is not None and found.across is not None:
+        typical = f"{found.within:.2g} in the same cluster, {found.across:.2g} in different ones"
+    gaussian = f"{found.of_gaussian:.2g} of Gaussian rows"
+    return f"typical |cos| of two rows {typical} ({gaussian}), the largest {found.largest:.2g}"
+
+
+def _noise(noise: Noise) -> str:
+    where = f"by {noise.n_rows - noise.n_wild:,} sampled rows{' that are not far off' if noise.n_wild else ''}"
+    if noise.relative == 0.0:
+        return f"none beyond rounding, {where}"
+    if noise.relative is not None:
+        return f"{_percent(noise.relative)} of b, {where}: the equations contradict each other"
+    if noise.at_most is None:
+        return "unknown: no rows beyond the rank to tell it by"
+    most = f"at most {_percent(noise.at_most)} of b, where random rows have got so far"
+    return f"{most}; x does not come to rest, so there seems to be some" if noise.suspected else f"unknown: {most}"
+
+
+def seconds_in_words(seconds: float) -> str:
+    """Return a time that is known to one or two digits."""
+    if seconds < 1.5e-3:
+        return "1 ms" if seconds > 0.5e-3 else "< 1 ms"
+    if seconds < 0.995:
+        return f"{_rounded(1e3 * seconds):.0f} ms"
+    if seconds < 120.0:
+        return f"{seconds:.2g} s" if seconds < 9.95 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200.0 else f"{seconds / 3600:,.0f} h"
+
+
+def _figure(value: float) -> str:
+    """Return two digits: no more are known."""
+    if value >= 1e6:
+        return f"{value:.1e}"
+    return f"{_rounded(value):,.0f}" if value >= 10.0 else f"{value:.2g}"
+
+
+def _rounded(value: float) -> float:
+    return round(value, 1 - math.floor(math.log10(value))) if value > 0.0 else 0.0
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.2g}%" if share < 0.995 else "100%"
