@@ -91,6 +91,10 @@ def first_turns() -> list[Turn]:
             f"Dense, with few columns?\np ≤ {few:,}, n ≥ {tall} p",
         ),
         Turn(
+            f"dense, k > 1 right-hand sides, p at most {_auto._FEW_COLUMNS_EACH} ({_auto._PRICE_OF_MANY} + k), "
+            f"n at least {tall} p", "`direct`", "There are several right-hand sides",
+        ),
+        Turn(
             f"passes over all rows are predicted to be cheaper than {rows} p random ones: short sparse rows "
             f"(at n = 10 p and `rtol={RTOL:g}` of fewer than {short} entries), or a large A that is not tall",
             "`refined`", "To read all rows in order is cheaper here",
@@ -217,7 +221,7 @@ def _draw_first(axes: Axes) -> None:
     axes.text(left, TOP + 0.62, "solve(A, b) begins with …", fontsize=12, weight="bold")
     answers = (["refined"], ["direct", "refined if sparse"], ["direct"], ["refined"])
     middle, y = left + width / 2, TOP
-    for turn, names in zip(first_turns()[:-1], answers, strict=True):
+    for turn, names in zip((turn for turn in first_turns() if turn.short), answers, strict=True):
         _box(axes, left, y, width, height, turn.short, QUESTION, FAINT)
         _arrow(axes, (left + width, y), (pills - 0.68, y), "yes")
         for j, name in enumerate(names):
