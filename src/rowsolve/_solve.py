@@ -80,7 +80,7 @@ def solve(
         allow). Methods that draw rows without looking at x then run a chain of steps on each thread, from the same x on
         different rows, and go on from the best point that all chains together can reach; small systems, where that
         does not pay, and methods with `memory` stay on one thread. With ``threads=1`` every method takes its steps one
-        after another, as published. BLAS, which factors for ``"direct"`` and ``"refined"``, has its own setting.
+        after another, as published. BLAS is kept to as many threads while it works for a solve.
     check : {"sampled", "full"}
         Before x is given back, look at 256 random rows that were never used, or at all rows. Rows are
         checked for NaN and infinity as they are read, so only ``"full"`` is sure to find one.

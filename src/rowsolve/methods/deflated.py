@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from rowsolve._blas import blas_threads
 from rowsolve.clustering import cluster_rows
 from rowsolve.kernels.deflated import find_parts, lift, lower, write_unit_rows
 from rowsolve.kernels.rows import DeflatedRows, room_for_vectors
@@ -122,7 +123,9 @@ class Deflated(Oblivious):
         else:
             count, eps = self._n_combinations(system), 0.0
             equations = _sampled(system, ROWS_FOR_ONE * count, rng)
-        plan = _Plan(system, _orthonormal(*equations, count), eps)
+        with blas_threads(equations[0].size * float(len(equations[0])), 1):
+            known = _orthonormal(*equations, count)
+        plan = _Plan(system, known, eps)
         plan.take_more(PACK * system.n_columns, rng)
         return plan
 

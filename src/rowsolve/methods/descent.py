@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rowsolve._blas import blas_threads
 from rowsolve.kernels.gradient import add_gradients
 from rowsolve.kernels.many import add_gradients_of_many, laid_out
 from rowsolve.kernels.rows import DenseRows, norm
@@ -135,22 +136,22 @@ class Descent:
         vectors = vectors if alone else laid_out(system.rows, vectors)
         gradients, squares = -(system.damp**2) * vectors, np.zeros(len(vectors))
         parts: list[tuple[int, np.ndarray, np.ndarray]] = []
-        by_blas = not alone and isinstance(system.rows, DenseRows)
 
         def add(start: int, stop: int, _: np.ndarray) -> None:
             out, square = np.zeros_like(vectors), np.zeros(len(vectors))
             if alone:
                 add_gradients(system.rows, system.b, weight, start, stop, vectors, out, square)
+            elif isinstance(system.rows, DenseRows):
+                _add_by_blas(system, weight, start, stop, vectors, out, square)
             else:
                 add_gradients_of_many(system.rows, system.b, weight, np.arange(start, stop), vectors, out, square)
             parts.append((start, out, square))
 
         for first, last in system.pieces(times_used):
-            if by_blas:
-                _add_by_blas(system, weight, first, last, vectors, gradients, squares)
-                continue
             parts.clear()
-            system.in_slices(add, first, last, (last - first) * system.entries_per_row * times_used)
+            work = (last - first) * system.entries_per_row * times_used
+            with blas_threads(0.0 if alone else work, 1):
+                system.in_slices(add, first, last, work)
             for _, out, square in sorted(parts, key=lambda part: part[0]):  # the same sum whichever thread was first
                 gradients += out
                 squares += square
@@ -194,20 +195,15 @@ class Descent:
 def _add_by_blas(
     system: System, weight: float, start: int, stop: int, vectors: np.ndarray, out: np.ndarray, squares: np.ndarray
 ) -> None:
-    """Do what `add_gradients_of_many` does, for dense rows: with many vectors, BLAS is several times faster.
-
-    By scipy's BLAS, as all factorizations: that of numpy has threads of its own, which would be in the way.
-    """
-    from scipy.linalg import blas
-
+    """Do what `add_gradients_of_many` does, for dense rows: with many vectors, BLAS is several times faster."""
     for first in range(start, stop, _ROWS_AT_ONCE):
         last = min(first + _ROWS_AT_ONCE, stop)
-        rows = np.ascontiguousarray(system.rows.values[first:last], dtype=float).T
-        gaps = blas.dgemm(-1.0, rows, vectors.T, trans_a=1)
+        rows = np.asarray(system.rows.values[first:last], dtype=float)
+        gaps = -(rows @ vectors.T)
         if weight != 0.0:
             gaps[:, :-1] += weight * system.b[first:last]
         squares += products(gaps.T, gaps.T)
-        blas.dgemm(1.0, rows, gaps, beta=1.0, c=out.T, overwrite_c=1)
+        out += gaps.T @ rows
 
 
 def products(vectors: np.ndarray, others: np.ndarray) -> np.ndarray:

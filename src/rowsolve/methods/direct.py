@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from rowsolve._blas import blas_threads
 from rowsolve._solution import Status
 from rowsolve.methods.base import Step, StepMethod
 from rowsolve.methods.descent import Descent, norms
@@ -46,7 +47,10 @@ class Direct(StepMethod):
     def steps(self, system, x0, tolerance, rng):
         """Yield once."""
         with np.errstate(all="ignore"):  # an x out of range is told by its error
-            step = _square(system, x0, tolerance, rng) if system.n_rows >= system.n_columns + _SPARE else None
+            step = None
+            if system.n_rows >= system.n_columns + _SPARE:
+                with blas_threads(system.n_columns**3 / 3, system.threads):
+                    step = _square(system, x0, tolerance, rng)
             yield step or _overdetermined(system, x0, tolerance, rng)
 
 
@@ -58,7 +62,7 @@ def _square(system: System, x0: np.ndarray, tolerance: Tolerance, rng: np.random
     sample = system.part(system.sample(p + _SPARE, rng)[0])
     if sample is None or sample.n_rows < p + _SPARE // 2:
         return None
-    (rows,) = gather(sample, np.arange(sample.n_rows), pieces=False)
+    (rows,) = gather(sample, np.arange(sample.n_rows), room=math.inf)
     square, spare, b = rows[:p], rows[p:], sample.b.reshape(sample.n_rows, -1)
     lu, pivots, info = lapack.dgetrf(square.T)
     if info != 0:

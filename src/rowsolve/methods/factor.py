@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rowsolve._blas import blas_threads
 from rowsolve.kernels.gradient import add_gram, solve_factored, solve_transposed
 from rowsolve.kernels.rows import CSRRows, distances, sum_of_squares
 
@@ -23,7 +24,7 @@ _RANK_RCOND = 1e-13  # below it the singular values are asked which directions t
 _MANY_FLOPS = 1e8  # from here on it pays to try single precision first
 _IN_RANGE = {np.dtype(np.float32): 1e6, np.dtype(np.float64): 1e60}  # entries whose squares are well in range
 _EVEN = 4.0  # columns whose lengths differ by less need not be made equal
-_ROOM = 2e8  # bytes of rows gathered at a time
+_ROOM, _MUCH_ROOM = 2e7, 2e8  # bytes of rows gathered at a time
 _POWER_STEPS = 12
 _VECTORS = 4
 
@@ -68,12 +69,17 @@ class Factor:
             solve_factored(self._triangle, even)
             vectors[:] = even[: len(vectors)]
         else:
-            vectors[:] = ((vectors @ self._vectors.T) / self._values**2) @ self._vectors  # type: ignore
+            self._expand(vectors, self._values**-2.0)  # type: ignore[operator]
 
     def project(self, vectors: np.ndarray) -> None:
         """Take away from `vectors` what lies in no row."""
         if self._vectors is not None:
-            vectors[:] = (vectors @ self._vectors.T) @ self._vectors
+            self._expand(vectors, 1.0)
+
+    def _expand(self, vectors: np.ndarray, weights: Any) -> None:
+        basis: Any = self._vectors
+        with blas_threads(len(vectors) * basis.size, 1):
+            vectors[:] = ((vectors @ basis.T) * weights) @ basis
 
     @cached_property
     def spread(self) -> float:
@@ -106,16 +112,20 @@ def factor_of(system: System, order: np.ndarray, *, rough: bool = False) -> Fact
         if triangle is not None:
             triangle *= stand_for
             return Factor(triangle)
-    return _by_qr(system, order, damp, stand_for)
+    with blas_threads(order.size * float(p) ** 2, system.threads):
+        return _by_qr(system, order, damp, stand_for)
 
 
-def gather(system: System, order: np.ndarray, dtype: Any = np.float64, *, pieces: bool = True) -> Iterator[np.ndarray]:
-    """Yield the rows in `order` as dense arrays, of at most some 200 MB if in `pieces`."""
-    size = max(1, int(_ROOM / (8 * system.n_columns))) if pieces else order.size
-    for start in range(0, order.size, size):
-        piece: Any = order[start : start + size]
+def gather(
+    system: System, order: np.ndarray, dtype: Any = float, start: int = 0, stop: int | None = None, room: float = _ROOM
+) -> Iterator[np.ndarray]:
+    """Yield the rows in ``order[start:stop]`` as dense arrays of about `room` bytes."""
+    stop = order.size if stop is None else stop
+    size = max(1, int(min(stop - start, room / (8 * system.n_columns))))
+    for first in range(start, stop, size):
+        piece: Any = order[first : min(first + size, stop)]
         if order.size == system.n_rows:
-            piece = slice(start, start + size)  # no copy of what is there as a whole
+            piece = slice(first, min(first + size, stop))  # no copy of what is there as a whole
         if isinstance(system.rows, CSRRows):
             from scipy import sparse
 
@@ -127,12 +137,18 @@ def gather(system: System, order: np.ndarray, dtype: Any = np.float64, *, pieces
 
 def _by_cholesky(system: System, order: np.ndarray, damp: float, dtype: np.dtype) -> np.ndarray | None:
     """Return R from the Gram matrix; None if it has not digits enough."""
-    from scipy.linalg import lapack
-
     gram = _gram(system, order, dtype)
     if gram is None:
         return None
-    gram.ravel(order="K")[:: system.n_columns + 1] += dtype.type(damp * damp)
+    with blas_threads(system.n_columns**3 / 6, system.threads):
+        return _triangle_of(gram, damp, dtype)
+
+
+def _triangle_of(gram: np.ndarray, damp: float, dtype: np.dtype) -> np.ndarray | None:
+    """Return R from the lower triangle of a Gram matrix, which is destroyed, with ``damp**2`` added to its diagonal."""
+    from scipy.linalg import lapack
+
+    gram.ravel(order="K")[:: len(gram) + 1] += dtype.type(damp * damp)
     lengths = np.sqrt(gram.diagonal())
     if not (lengths > 0.0).all():
         return None
@@ -157,21 +173,36 @@ def _gram(system: System, order: np.ndarray, dtype: np.dtype) -> np.ndarray | No
 
     None if their squares leave the range of the type.
     """
-    from scipy.linalg import blas
-
     p = system.n_columns
     gram = np.zeros((p, p), dtype, order="F")
     if isinstance(system.rows, CSRRows):
         add_gram(system.rows, order, gram.T)
     else:
-        rank_update = blas.ssyrk if dtype == np.float32 else blas.dsyrk
-        for rows in gather(system, order, dtype):
-            gram = rank_update(1.0, np.ascontiguousarray(rows).T, beta=1.0, c=gram, lower=1, overwrite_c=1)
+        _add_products(system, order, gram)
     trace = float(gram.trace())
     if not math.isfinite(trace):
         find_odd_rows(system, order)
     limit = _IN_RANGE[dtype] ** 2
     return gram if 1.0 / limit < trace / p < limit else None
+
+
+def _add_products(system: System, order: np.ndarray, gram: np.ndarray) -> None:
+    """Add the Gram matrix of the dense rows in `order` to `gram`, each thread that of some of them.
+
+    By numpy's BLAS, which lets other threads run meanwhile, unlike scipy's.
+    """
+    parts: dict[int, np.ndarray] = {}
+
+    def multiply(start: int, stop: int, _: np.ndarray) -> None:
+        own = parts[start] = np.zeros_like(gram)
+        for rows in gather(system, order, gram.dtype, start, stop):
+            own += rows.T @ rows
+
+    work = order.size * float(len(gram)) ** 2
+    with blas_threads(work, 1):
+        system.in_slices(multiply, 0, order.size, work)
+    for start in sorted(parts):  # the same sum whichever thread was first
+        gram += parts[start]
 
 
 def _by_qr(system: System, order: np.ndarray, damp: float, stand_for: float) -> Factor:
@@ -180,7 +211,7 @@ def _by_qr(system: System, order: np.ndarray, damp: float, stand_for: float) -> 
 
     p = system.n_columns
     triangle = damp * np.eye(p) if damp else np.zeros((0, p))
-    for rows in gather(system, order):
+    for rows in gather(system, order, room=_MUCH_ROOM):
         triangle = qr(np.vstack([triangle, rows]), mode="r", check_finite=False)[0][:p]
     if not np.isfinite(triangle).all():
         find_odd_rows(system, order)

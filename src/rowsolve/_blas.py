@@ -1,0 +1,33 @@
+"""How many threads BLAS takes.
+
+Those of OpenBLAS go on spinning for a tenth of a second and more after their work, on the cores that the next pass
+over A needs: it then takes nearly twice as long. So BLAS is kept to the calling thread, and what is worth it is shared
+out among our own, except in calls so long that this does not matter.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from typing import Any
+
+__all__ = ["blas_threads"]
+
+_SHORT = 1e6  # multiplications: BLAS stays on one thread anyway
+_LONG = 1e9  # about 50 ms
+
+
+def blas_threads(work: float, threads: int) -> AbstractContextManager[Any]:
+    """Return a context in which BLAS takes one thread, or `threads` if calls of so many multiplications are long.
+
+    It holds for the whole process while it lasts.
+    """
+    return nullcontext() if work < _SHORT else _controller().limit(limits=threads if work > _LONG else 1)
+
+
+@cache  # to look for the libraries takes a millisecond
+def _controller() -> Any:
+    import scipy.linalg  # noqa: F401 (its library must be there to be found)
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")

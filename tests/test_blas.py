@@ -1,0 +1,28 @@
+"""How many threads BLAS takes."""
+
+from __future__ import annotations
+
+import pytest
+from threadpoolctl import threadpool_info
+
+from rowsolve._blas import blas_threads
+
+
+def threads_now():
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+@pytest.mark.parametrize(("work", "threads", "expected"), [(1e7, 3, 1), (1e10, 1, 1), (1e10, 2, 2)])
+def test_blas_threads__are_one_unless_calls_are_long(work, threads, expected):
+    with blas_threads(1e7, 1):  # so that the library is there to be asked
+        pass
+    before = threads_now()
+    with blas_threads(work, threads):
+        assert threads_now() == {expected}
+    assert threads_now() == before
+
+
+def test_blas_threads__leave_short_calls_alone():
+    before = threads_now()
+    with blas_threads(10.0, 1):
+        assert threads_now() == before
