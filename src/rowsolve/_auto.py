@@ -70,14 +70,19 @@ def first_choice(system: System, rtol: float) -> Choice:
     return Choice("", Randomized("uniform", replace=False))
 
 
-def next_choice(system: System, method: Method, status: Status, *, suspicious: bool, well: bool) -> Choice | None:
+def next_choice(
+    system: System, method: Method, status: Status, *, suspicious: bool, well: bool, outside: bool = False
+) -> Choice | None:
     """Return what comes after a `method` that ended with `status`; None if nothing does.
 
-    `suspicious` tells that x did not come to rest, `well` that random rows had the pace of well-conditioned ones.
+    `suspicious` tells that x did not come to rest, `well` that random rows had the pace of well-conditioned ones,
+    `outside` that x is not within its bounds, of which `Direct` knows nothing; within, it is the answer.
     """
     if isinstance(method, Direct) and status is Status.INCONSISTENT:
         why = "The other rows do not agree, so the equations contradict each other: "
-        return Choice(why, Refined("sample" if system.n_rhs == 1 else "auto"))
+        return Choice(why, Refined("sample" if system.n_rhs == 1 and system.bounds is None else "auto"))
+    if isinstance(method, Direct) and status is Status.CONVERGED and outside:
+        return Choice("x was outside the bounds: ", Refined())
     if not isinstance(method, Randomized) or status not in (Status.SLOW, Status.INCONSISTENT):
         return None
     if suspicious:
@@ -158,16 +163,29 @@ class Auto:
             status = self._stage(choice)
             suspicious = any(monitor.suspicious for monitor in self.run.monitors)
             well = self.run.monitor.pace * self.system.n_columns > _WELL
-            choice = next_choice(self.system, choice.method, status, suspicious=suspicious, well=well)
-        torn = isinstance(self.run.method, Refined) and status is Status.CONVERGED and self.system.damp == 0.0
+            choice = next_choice(
+                self.system, choice.method, status, suspicious=suspicious, well=well, outside=self._is_outside()
+            )
+        torn = isinstance(self.run.method, Refined) and status is Status.CONVERGED and self._is_plain()
         return self._without_wild_rows() if torn and self._has_wild_rows() else status
+
+    def _is_outside(self) -> bool:
+        bounds = self.system.bounds
+        return bounds is not None and bool(np.any(np.clip(self.run.x, *bounds) != self.run.x))
+
+    def _is_plain(self) -> bool:
+        """Tell whether x is what 'quantile' can look for: without damping or bounds."""
+        return self.system.damp == 0.0 and self.system.bounds is None
 
     def _stage(self, choice: Choice) -> Status:
         """Run one method, from x0: the error of an x that another has left is like no random vector.
 
         Without that its estimate could not be trusted at once, which costs more than what has been gained.
         """
-        self.words.append(choice.why + _SAYS[choice.method.name])
+        says = _SAYS[choice.method.name]
+        if choice.method.least_squares and self.system.bounds is not None:
+            says = says.replace("solution", "solution within the bounds")
+        self.words.append(choice.why + says)
         self.run = self._begin(choice.method, self.x0, self._watch)
         return self.run.go()
 

@@ -31,6 +31,7 @@ __all__ = ["Run"]
 
 _SMALLEST_X = 1e-152  # its square must not be lost
 _NO_ROWS = np.empty(0, np.int64)
+_LONG = 200  # times p rows, in which an x that comes nearer does so visibly
 _WORK_OF_A_LOOK = 10_000  # numbers: reading so many takes as long as judging a burst
 _STEADY = 64  # columns from which on the error decays steadily
 _NEAR = 10.0  # times how far x may be from a row: no more can be asked where rounding ends the run
@@ -71,6 +72,7 @@ class Run:
         n_rhs, p = self.system.n_rhs, self.system.n_columns
         self.iterates = np.empty((2, p)) if n_rhs == 1 else room_for_vectors(self.system.rows, n_rhs + 1, p)
         self.drops = np.zeros(n_rhs + 1)
+        self.bounds = self.system.bounds if self.method.takes_bounds else None
         self.iterates[:-1] = self.x0
         self._start_monitors(warm=bool(self.x0.any()))
 
@@ -140,6 +142,8 @@ class Run:
             plan.chains = Chains(plan, system.threads)
         self.rows_prepared, self.prepared_at = system.rows_read, self.clock.elapsed
         status = self._iterate(plan)
+        if status is Status.INCONSISTENT and self.bounds is not None:
+            return self._contradicted(unsure=True)  # the mean is not the least-squares solution within them
         if status is Status.INCONSISTENT and not self.off.size:
             return self._average(plan)
         return status
@@ -149,7 +153,10 @@ class Run:
         probe = self.rng.standard_normal(self.system.n_columns)
         self.iterates[-1] = probe = probe / math.sqrt(probe @ probe)
         patience = self.system.n_rows if getattr(self.method, "in_given_order", False) else 0
-        self.monitors = [Monitor(self.tolerance, x, probe, warm=warm, patience=patience) for x in self.iterates[:-1]]
+        bounded = self.bounds is not None
+        self.monitors = [
+            Monitor(self.tolerance, x, probe, warm=warm, patience=patience, bounded=bounded) for x in self.iterates[:-1]
+        ]
         self.verdicts: list[Status | None] = [None] * len(self.monitors)
 
     def _iterate(self, plan: Plan) -> Status:
@@ -183,6 +190,8 @@ class Run:
                 self._start_monitors()
             elif status is Status.INCONSISTENT and self.method.share_it_stands and self.monitor.falls:
                 self._start_monitors()  # wrong rows held x up at first, and the probe ran ahead
+            elif status is Status.INCONSISTENT and self.bounds is not None and self._still_comes_nearer():
+                pass
             elif status is Status.INCONSISTENT and self.suspects.size:
                 self.off, self.suspects = self.suspects, _NO_ROWS
                 plan.agreeing = True
@@ -190,6 +199,16 @@ class Run:
             elif status is not None:
                 self.off = _NO_ROWS
                 return status
+
+    def _still_comes_nearer(self) -> bool:
+        """Tell whether x may still find its way between the equations and its bounds.
+
+        Where A has a null space, the probe comes to rest in it and says nothing about the bounds. Then only an x that
+        moves on and on, no less than before, contradicts.
+        """
+        monitor, long = self.monitor, _LONG * max(self.system.n_columns, 64)
+        self.verdicts = [None]
+        return monitor.spent and (monitor.n_rows_seen < long or monitor.falls)
 
     def _burst(self, plan: Plan) -> Status | None:
         """Let the method take some rows; return the monitors' verdict: the gravest, once each has come to one.
@@ -241,8 +260,18 @@ class Run:
                 sweep_many(self.system, self.suspects, self.iterates, drops)
             self.drops += drops
             order = np.concatenate([order, self.suspects])
+        if self.bounds is not None:
+            self._keep_within(*self.bounds)
         self.system.count(order)
         return order
+
+    def _keep_within(self, low: np.ndarray, high: np.ndarray) -> None:
+        """Project x on its bounds. It comes nearer to every solution within them: at least by what the drop counts."""
+        x = self.iterates[0]
+        within = np.clip(x, low, high)
+        moved = x - within
+        self.drops[0] += moved @ moved
+        x[:] = within
 
     def _rows_of_a_burst(self, plan: Plan) -> int:
         """Return how many rows to take before looking up: as the work allows, no more than may be read.

@@ -90,8 +90,16 @@ class Monitor:
     """Takes one burst after another with `observe`, which returns a `Status` when it is time to stop."""
 
     def __init__(
-        self, tolerance: Tolerance, x0: np.ndarray, probe: np.ndarray, *, warm: bool = False, patience: float = 0.0
+        self,
+        tolerance: Tolerance,
+        x0: np.ndarray,
+        probe: np.ndarray,
+        *,
+        warm: bool = False,
+        patience: float = 0.0,
+        bounded: bool = False,
     ) -> None:
+        self.bounded = bounded  # x is projected on its bounds after every burst, which z knows nothing of
         self.warm = warm  # x0 comes from somewhere: its error need not be like a random vector
         self.patience = patience  # rows that must have been seen before a prediction may end the run
         self.tolerance = tolerance
@@ -251,9 +259,18 @@ class Monitor:
             spread = math.sqrt(2.0 / min(n2, max(self.n_columns, 8)))
             q = math.exp(-_decay(s1, n1, s2, n2) * n2) * (1.0 + 3.0 * spread)
             if q <= _WINDOW_RATIO:
-                return math.sqrt(s2 * q / (1.0 - q))
+                return self._path(s2, q, width) if self.bounded and self.spent else math.sqrt(s2 * q / (1.0 - q))
             width += max(1, width // 2)
         return math.inf
+
+    @staticmethod
+    def _path(drop: float, ratio: float, n_bursts: int) -> float:
+        """Return the length of the way still to go, if a burst moves x by the root of its drop.
+
+        Projections on bounds lower the squared error by more than their squares: steps may all lead the same way.
+        """
+        ratio_of_moves = ratio ** (0.5 / n_bursts)
+        return math.sqrt(drop / n_bursts) * ratio_of_moves / (1.0 - ratio_of_moves)
 
     def _excess(self, drop: float, probe_drop: float, x: np.ndarray) -> float:
         """Return how much more x still moves than z, each measured by its start; about 1 if the equations agree."""
@@ -282,6 +299,8 @@ class Monitor:
             return None
         self.noise = noise
         self.error = max(noise * math.sqrt(self.n_columns / 2.0), self._floor())
+        if self.bounded and spent:
+            self.error = max(self.error, self._extrapolate())
         return Status.CONVERGED if self.error <= self.allowed else Status.INCONSISTENT
 
     def memory(self, n_rows: int) -> float:

@@ -36,6 +36,7 @@ def solve(
     max_passes: float | None = None,
     max_seconds: float | None = None,
     damp: float = 0.0,
+    bounds: Any = (-math.inf, math.inf),
     threads: int | None = None,
     check: str = "sampled",
     rng: int | np.random.Generator | None = None,
@@ -75,6 +76,12 @@ def solve(
         Stop after this time (compiling or loading the kernels, once in a process, not counted).
     damp : float
         Above 0, x minimises ``norm(A x - b)**2 + damp**2 * norm(x)**2`` (as scipy's lsqr), by method ``"refined"``.
+    bounds : pair (low, high) of floats or array_like of shape (p,)
+        The least and the largest value of each entry of x, as in scipy's lsq_linear; ``(0, np.inf)`` for x >= 0. x is
+        within them exactly, and `x0` is brought within them. ``"refined"`` and ``"auto"`` find the x within the bounds
+        that minimises ``norm(A x - b)**2`` (plus the damping, if any). Methods that project on rows (not all can) find
+        an x within the bounds that satisfies the equations, if there is one. If there are many, it need not be the
+        nearest to `x0`. One right-hand side at a time.
     threads : int, optional
         How many threads may work; if not given, as many as there are cores (as far as affinity and control group
         allow). Methods that draw rows without looking at x then run a chain of steps on each thread, from the same x on
@@ -117,6 +124,9 @@ def solve(
     source, sides, eps = _validate.system_of(A, b)
     chosen = _validate.method_of(method, sides)
     start = _validate.start_of(x0, source.shape[1], sides)
+    limits = _validate.bounds_of(bounds, source.shape[1], sides, chosen)
+    if limits is not None:
+        start = np.clip(start, *limits)
     damping = _validate.damp_of(damp, chosen)
     tolerance = Tolerance(_validate.at_least_zero("rtol", rtol), _validate.at_least_zero("atol", atol), eps)
     seconds = math.inf if max_seconds is None else _validate.positive("max_seconds", max_seconds)
@@ -126,7 +136,7 @@ def solve(
     check = _validate.check_of(check)
     generator = _validate.generator_of(rng)
     n_threads = _validate.threads_of(threads)
-    system, history = System(source, sides, Clock(seconds), n_threads, damping), History()
+    system, history = System(source, sides, Clock(seconds), n_threads, damping, limits), History()
 
     def begin(method: Method, x0: np.ndarray, give_up: Callable[[Monitor], Status | None] = lambda _: None) -> Run:
         system.clock.pause(warm_up(method, source, n_threads, many=system.n_rhs > 1))

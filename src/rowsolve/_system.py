@@ -73,6 +73,8 @@ class System:
         How many may work at once.
     damp : float
         The least-squares methods minimise ``norm(A x - b)**2 + damp**2 norm(x)**2``.
+    bounds : pair of ndarrays of shape (p,), or None
+        The least and the largest value of each entry of x, for methods that take bounds.
     rank : int or None
         The rank of A, once a factorization has told it.
     residual_norm : float
@@ -80,7 +82,13 @@ class System:
     """
 
     def __init__(
-        self, source: Source, b: np.ndarray, clock: Clock | None = None, threads: int = 1, damp: float = 0.0
+        self,
+        source: Source,
+        b: np.ndarray,
+        clock: Clock | None = None,
+        threads: int = 1,
+        damp: float = 0.0,
+        bounds: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> None:
         self.source = source
         self.rows: Any = source.rows
@@ -94,6 +102,7 @@ class System:
         self.clock = clock or Clock()
         self.threads = threads
         self.damp = damp
+        self.bounds = bounds
         self.rank: int | None = None
         self.residual_norm = math.nan
         self.rows_read = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import os
+import reprlib
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,13 @@ from rowsolve.sources import Source, load_matrix, load_vector, open_rows
 from rowsolve.sources.rows import as_columns
 
 __all__ = [
-    "at_least_zero", "check_of", "damp_of", "generator_of", "method_of", "positive", "start_of", "system_of",
-    "threads_of",
+    "at_least_zero", "bounds_of", "check_of", "damp_of", "generator_of", "method_of", "positive", "start_of",
+    "system_of", "threads_of",
 ]  # fmt: skip
 
 _SMALLEST = 1e-152
 _SMALL_SQ = 1e-300
+Bounds = tuple[np.ndarray, np.ndarray]
 _OUR_STREAM = 7  # any number: it sets our stream apart from the caller's
 
 
@@ -50,6 +52,52 @@ def damp_of(damp: Any, method: Method | None) -> float:
             "use 'refined' or 'auto'."
         )
     return number
+
+
+def bounds_of(bounds: Any, n_columns: int, sides: np.ndarray, method: Method | None) -> Bounds | None:
+    """Return the lower and the upper bound of every entry of x; None if nothing is bounded."""
+    try:
+        low, high = bounds
+    except (TypeError, ValueError):
+        raise ValueError(
+            "`bounds` must be a pair (low, high) of numbers or arrays, such as (0, np.inf) for x >= 0, got "
+            f"{reprlib.repr(bounds)}."
+        ) from None
+    low, high = _bound("lower", low, n_columns), _bound("upper", high, n_columns)
+    empty = np.flatnonzero((low > high) | (low == math.inf) | (high == -math.inf))
+    if empty.size:
+        j = empty[0]
+        raise ValueError(f"`bounds` leave no room for entry {j} of x: from {low[j]:g} to {high[j]:g}.")
+    if np.isinf(low).all() and np.isinf(high).all():
+        return None
+    if method is not None and not method.takes_bounds:
+        able = ", ".join(repr(name) for name, each in METHODS.items() if each.takes_bounds)
+        raise ValueError(f"method {method.name!r} cannot keep x within `bounds`: use 'auto' or one of {able}.")
+    if sides.ndim > 1:
+        raise ValueError(
+            f"`bounds` are for one right-hand side at a time, got {sides.shape[1]} (the columns of `b`): solve for "
+            "each column by itself."
+        )
+    return frozen(low), frozen(high)
+
+
+def _bound(name: str, value: Any, n_columns: int) -> np.ndarray:
+    """Return `value` as one number for each entry of x."""
+    try:
+        bound = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"the {name} one of `bounds` must be a number or an array of them, got {reprlib.repr(value)}."
+        ) from None
+    if bound.shape not in ((), (n_columns,)):
+        raise ValueError(
+            f"the {name} one of `bounds` must be a number, or have one entry per column of `A`, {n_columns}: got shape "
+            f"{bound.shape}."
+        )
+    bound = np.array(np.broadcast_to(bound, n_columns))
+    if np.isnan(bound).any():
+        raise ValueError(f"`bounds` must not be NaN: the {name} one of entry {int(np.isnan(bound).argmax())} is.")
+    return bound
 
 
 def start_of(x0: Any, n_columns: int, sides: np.ndarray) -> np.ndarray:

@@ -29,10 +29,11 @@ def _main(run: Run, status: Status) -> str:
     if status is Status.INCONSISTENT:
         return _inconsistent(run)
     if status is Status.SLOW:
+        others = "'direct' or 'refined'" if run.bounds is None else "'refined'"
         return (
             f"{status.value} At least {_number(run.monitor.fewest_rows_left / run.system.n_rows)} more passes would be "
             f"needed; now: {about}. {_SUSPICION if run.monitor.suspicious else ''}"
-            "Way out: a looser rtol, more max_passes, or method='direct' or 'refined'."
+            f"Way out: a looser rtol, more max_passes, or method={others}."
         )
     if status is Status.PRECISION:
         return f"{status.value} Now: {about}; asked: {rtol:.1e}."
@@ -59,6 +60,11 @@ def _columns(run: Run, status: Status) -> str:
 
 def _inconsistent(run: Run) -> str:
     error = run.monitor.relative_error
+    if run.bounds is not None and not run.off.size:
+        return (
+            "x did not come to rest: no x within the bounds satisfies the equations, as far as can be seen; this x "
+            "means little. Way out: method='refined' for the least-squares solution within the bounds."
+        )
     if run.off.size:
         full = run.finding is not None and run.finding.residual.full
         return (
@@ -117,7 +123,8 @@ def _checked(run: Run, status: Status) -> str:
         return ""
     residual = run.finding.residual
     if run.method.least_squares:
-        return f"This is the least-squares solution; its relative residual is {residual}."
+        within = "" if run.bounds is None else " within the bounds"
+        return f"This is the least-squares solution{within}; its relative residual is {residual}."
     if run.tail is not None:
         return (
             "The equations contradict each other: x is the mean of the last "

@@ -74,6 +74,7 @@ class Method(ABC):
     citation: ClassVar[str]
     least_squares: ClassVar[bool] = False  # whether it converges when the equations contradict each other
     takes_many: ClassVar[bool] = False  # whether it solves for several right-hand sides at once
+    takes_bounds: ClassVar[bool] = False  # whether it keeps x within bounds
 
     @property
     def share_it_stands(self) -> float:

@@ -79,14 +79,19 @@ class Descent:
     def start(self) -> None:
         """Compute the gradient at x anew (one pass) and go downhill from there."""
         if norm(self.at[-1]) < _SPENT:
-            probe = self._rng.standard_normal(self.system.n_columns)
-            self.at[-1] = probe / norm(probe)
-            if self.factor is not None:
-                self.factor.project(self.at[-1:])
+            self.at[-1] = self._new_probe()
         self.slope, squares = self._gradients(1.0, self.at)
         self.fresh = True
         self.residual_sq = squares[:-1] + self.system.damp**2 * products(self.x, self.x)
         self._set_out()
+
+    def _new_probe(self) -> np.ndarray:
+        """Return a random vector of unit norm, without what lies in no row if that is known."""
+        probe = self._rng.standard_normal((1, self.system.n_columns))
+        probe /= norm(probe[0])
+        if self.factor is not None:
+            self.factor.project(probe)
+        return probe[0]
 
     def step(self, wanted: np.ndarray | None = None) -> None:
         """Go as far as the gradient falls along the direction, and turn: one pass for all x, or for those `wanted`."""

@@ -81,6 +81,17 @@ class Factor:
         with blas_threads(len(vectors) * basis.size, 1):
             vectors[:] = ((vectors @ basis.T) * weights) @ basis
 
+    def gram(self) -> tuple[np.ndarray, float]:
+        """Return a matrix and a unit that make ``R'R``; directions in no row get the smallest value of the others."""
+        size: Any = self._values if self._triangle is None else self._triangle
+        unit = float(np.abs(size).max(initial=0.0)) or 1.0
+        if self._triangle is not None:
+            R = self._triangle / unit
+            return R.T @ R, unit * unit
+        V, squares = self._vectors, (size / unit) ** 2
+        least = squares.min(initial=1.0)
+        return (V.T * (squares - least)) @ V + least * np.eye(V.shape[1]), unit * unit  # type: ignore[union-attr]
+
     @cached_property
     def spread(self) -> float:
         """The Frobenius norm of ``R**-1``, by which noise in b spreads to x; estimated by a few random vectors."""

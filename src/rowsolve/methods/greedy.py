@@ -42,6 +42,7 @@ class Greedy(RowMethod):
     name: ClassVar[str] = "greedy"
     summary: ClassVar[str] = "the furthest of several random rows, by exact distance"
     citation: ClassVar[str] = "De Loera, Haddock and Needell 2017"
+    takes_bounds: ClassVar[bool] = True
 
     def __post_init__(self):
         positive_integer("n_candidates", self.n_candidates)

@@ -66,6 +66,7 @@ class JL(RowMethod):
     name: ClassVar[str] = "jl"
     summary: ClassVar[str] = "the furthest of many candidates, by sketched distance"
     citation: ClassVar[str] = "Eldar and Needell 2011 (the paper's RKA-JL)"
+    takes_bounds: ClassVar[bool] = True
 
     def __post_init__(self):
         check_sketch_parameters(self)

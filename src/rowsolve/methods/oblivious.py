@@ -93,6 +93,7 @@ class Oblivious(RowMethod):
         positive_integer("memory", self.memory, least=0)
 
     takes_many: ClassVar[bool] = True
+    takes_bounds: ClassVar[bool] = True
 
     @abstractmethod
     def draw(self, plan: Any, n_rows: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

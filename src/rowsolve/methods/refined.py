@@ -11,6 +11,7 @@ import numpy as np
 from rowsolve._solution import Status
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.methods.base import Step, StepMethod, one_of
+from rowsolve.methods.box import BoxDescent
 from rowsolve.methods.descent import Descent, norms
 from rowsolve.methods.factor import factor_of
 
@@ -24,6 +25,7 @@ __all__ = ["Refined", "cheapest_sample", "passes_left"]
 _PRODUCTS_PER_NUMBER = 30.0
 _CHEAP = 5.0  # passes: a factor that costs no more is made at once
 _MOST_PASSES = 1e6  # that a factor may cost
+_PIVOTING = 10  # factorizations of the free columns, where there are bounds
 _LARGEST = 10_000  # columns, of a dense triangle
 _EPS = float(np.finfo(float).eps)
 _VECTORS_PER_PASS = 8  # a pass takes as long for so many vectors as for two: from then on, arithmetic does
@@ -40,11 +42,15 @@ class Refined(StepMethod):
     to the least-squares solution, the one of least norm where A is rank-deficient (from ``x0 = 0``); with `damp` to
     that of ``norm(A x - b)**2 + damp**2 norm(x)**2``.
 
+    With `bounds` x is the best one within them, or one of them if many are as good. It is found by conjugate gradients
+    over the free entries and projected gradients that tell which these are (Moré and Toraldo 1991; Dostál and Schöberl
+    2005), or, with a factor of all rows, by block pivoting (Júdice and Pires 1994): see `rowsolve.methods.box`.
+
     Parameters
     ----------
     preconditioner : {"auto", "none", "sample", "all"}
         ``"auto"`` begins without one unless it costs next to nothing, sees how fast the error falls, and makes one
-        when that is predicted to pay.
+        when that is predicted to pay. With bounds a factor is always one of all rows, and ``"sample"`` is refused.
     """
 
     preconditioner: Literal["auto", "none", "sample", "all"] = "auto"
@@ -54,17 +60,23 @@ class Refined(StepMethod):
     citation: ClassVar[str] = "Rokhlin and Tygert 2008; Avron, Maymounkov and Toledo 2010"
     least_squares: ClassVar[bool] = True
     takes_many: ClassVar[bool] = True
+    takes_bounds: ClassVar[bool] = True
 
     def __post_init__(self):
         one_of("preconditioner", self.preconditioner, ("auto", "none", "sample", "all"))
 
     def steps(self, system, x0, tolerance, rng):
         """Yield after every pass."""
+        if system.bounds is not None and self.preconditioner == "sample":
+            raise ValueError(
+                "with `bounds` a factor of a sample of the rows cannot tell which entries of x are on a bound: use "
+                "preconditioner='auto', 'none' or 'all'."
+            )
         with np.errstate(all="ignore"):  # an x out of range is told by its error
             yield from self._steps(system, x0, tolerance, rng)
 
     def _steps(self, system, x0, tolerance, rng):
-        descent = Descent(system, x0, rng)
+        descent = (BoxDescent if system.bounds is not None else Descent)(system, x0, rng)
         norms_x0, tries, error_at_start = norms(np.atleast_2d(x0)), 0, np.full(system.n_rhs, math.inf)
         errors = [descent.error.copy()]
         while True:
@@ -93,18 +105,18 @@ class Refined(StepMethod):
         self, descent: Descent, errors: list[np.ndarray], enough: np.ndarray, rtol: float, rng: np.random.Generator
     ) -> None:
         """Make a factor if one is wanted and pays: if it costs less than the passes that it saves."""
-        system = descent.system
+        system, bounded = descent.system, descent.system.bounds is not None
         if descent.factor is not None or self.preconditioner == "none":
             return
         worst = int(np.argmax(np.nan_to_num(descent.error / enough, posinf=math.inf)))  # 0 of 0 is nothing
         digits = math.log(descent.error[worst] / enough[worst]) if descent.x.any() else -math.log(max(rtol, _EPS))
-        n_rows, cost = cheapest_sample(system, digits, only_all=self.preconditioner == "all")
+        n_rows, cost = cheapest_sample(system, digits, only_all=self.preconditioner == "all" or bounded)
         a_pass = _price_of_pass(system)
         left = a_pass * passes_left(system, [float(error[worst]) for error in errors], digits)
         if self.preconditioner == "auto" and not cost <= min(left, _MOST_PASSES):  # it is infinite if it cannot be made
             return
         order = np.arange(system.n_rows) if n_rows == system.n_rows else np.sort(system.sample(n_rows, rng)[0])
-        factor = factor_of(system, order, rough=True)
+        factor = factor_of(system, order, rough=not bounded)
         if factor.deficient and n_rows < system.n_rows:
             factor = factor_of(system, np.arange(system.n_rows))  # what is in no row is a matter of all rows
         system.rank = factor.rank
@@ -136,7 +148,7 @@ def cheapest_sample(system: System, digits: float, *, only_all: bool) -> tuple[i
         return n, math.inf
     sparse = isinstance(system.rows, CSRRows)
     gram = entries if sparse else p / _PRODUCTS_PER_NUMBER  # of all rows, in passes
-    fixed = p**3 / 3 / _PRODUCTS_PER_NUMBER / (n * entries)
+    fixed = p**3 / 3 / _PRODUCTS_PER_NUMBER / (n * entries) * (_PIVOTING if system.bounds is not None else 1)
     a_pass = _price_of_pass(system) * (1.0 + p * p / (n * entries))
     choices = {n: gram + fixed + 2.0 * a_pass}
     for m in () if only_all else (4 * p, 8 * p, 16 * p, 32 * p):

@@ -39,6 +39,7 @@ class TailAverage(Oblivious):
     citation: ClassVar[str] = "Epperly, Goldshlager and Webber 2024"
     averages: ClassVar[bool] = True
     takes_many: ClassVar[bool] = False  # it would end when the first of the means is as good as asked
+    takes_bounds: ClassVar[bool] = False  # the mean tends to the least-squares solution without bounds
 
     def prepare(self, system, rng):
         """Compute the norms of the rows (one pass)."""
