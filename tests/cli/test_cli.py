@@ -51,6 +51,17 @@ def test_solve__is_the_same_as_in_python(folder, method):
     np.testing.assert_array_equal(np.loadtxt("x.csv"), expected)
 
 
+def test_solve__keeps_x_within_bounds(folder):
+    assert run("solve", "A.npy", "b.npy", "-o", "x.npy", "--seed", 0, "--lower", 0).exit_code == 0
+    np.testing.assert_array_equal(np.load("x.npy"), rowsolve.solve(A, b, bounds=(0.0, np.inf), rng=0).x)
+    assert run("solve", "A.npy", "b.npy", "-o", "x.npy", "--lower", -0.1, "--upper", 0.2).exit_code == 0
+    assert np.load("x.npy").min() == -0.1
+    assert np.load("x.npy").max() == 0.2
+    result = run("solve", "A.npy", "b.npy", "--lower", 1, "--upper", 0)
+    assert result.exit_code == 2
+    assert "leave no room for entry 0 of x: from 1 to 0" in result.output
+
+
 @pytest.mark.parametrize("ending", ["npy", "csv"])
 def test_solve__takes_several_right_hand_sides(folder, ending):
     np.save("b.npy", np.column_stack([b, 2 * b, 0 * b]))

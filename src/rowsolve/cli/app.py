@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -60,6 +61,8 @@ def solve(
     max_passes: Annotated[float | None, typer.Option(help="Stop after reading A this many times over.")] = None,
     max_seconds: Annotated[float | None, typer.Option(help="Stop after this time.")] = None,
     damp: Annotated[float, typer.Option(help="Minimise norm(A x - b)**2 + damp**2 * norm(x)**2.")] = 0.0,
+    lower: Annotated[float | None, typer.Option(help="No entry of x may be below this, 0 for x >= 0.")] = None,
+    upper: Annotated[float | None, typer.Option(help="No entry of x may be above this.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="How many threads; all cores if not given.")] = None,
     check: Annotated[str, typer.Option(help="Before the end, look at 'sampled' rows or at all: 'full'.")] = "sampled",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")] = False,
@@ -71,6 +74,7 @@ def solve(
         "rtol": rtol, "atol": atol, "x0": x0, "rng": seed,
         "max_passes": max_passes, "max_seconds": max_seconds, "damp": damp, "threads": threads,
         "check": check,
+        "bounds": (-math.inf if lower is None else lower, math.inf if upper is None else upper),
     }  # fmt: skip
     raise typer.Exit(run_solve(matrix, rhs, output, method, options, as_json=as_json))
 
