@@ -126,12 +126,14 @@ def next_turns() -> dict[str, list[Turn]]:
         "direct": [
             Turn(f"{spare} rows beyond the p that are solved, and fresh ones, agree", "done"),
             Turn("they do not", "`refined`", "The other rows do not agree", "other rows\ndo not agree"),
+            Turn("they do, but x is not within `bounds`", "`refined`, within them", "x was outside the bounds"),
         ],
         "refined": [
             Turn("no residual stands out", "done: the least-squares solution"),
             Turn(
                 f"of {_auto._ROWS_FOR_THE_TAIL:,} rows the largest residual is above {wild} times the median, or the "
-                f"root mean square of all above {_auto._HEAVY:g} times it (and {_auto._CLEAN:g} of b); not with `damp`",
+                f"root mean square of all above {_auto._HEAVY:g} times it (and {_auto._CLEAN:g} of b); not with `damp` "
+                "or `bounds`",
                 "`quantile`", "A few rows are far off", f"a few residuals are above\n{wild} times the median",
             ),
         ],
