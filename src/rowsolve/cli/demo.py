@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 import rowsolve
-from rowsolve.cli.output import OutputFile
+from rowsolve._output import OutputFile
 from rowsolve.cli.progress import SolveProgress
 from rowsolve.experiments.problems import gaussian_system
 

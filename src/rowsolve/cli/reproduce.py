@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from rowsolve.cli.output import OutputFile
+from rowsolve._output import OutputFile
 from rowsolve.cli.results import Results
 from rowsolve.experiments.figure import Figure
 from rowsolve.experiments.paper import FIGURE_NAMES, figures_of

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rowsolve.cli.output import OutputFile
+from rowsolve._output import OutputFile
 from rowsolve.experiments.figure import TEXT_COLUMNS, Columns, Figure, Line
 
 __all__ = ["Results"]

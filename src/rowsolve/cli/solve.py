@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 import rowsolve
+from rowsolve._output import OutputFile, write_vector
 from rowsolve.cli.messages import print_json, say, words_of
-from rowsolve.cli.output import OutputFile, write_vector
 from rowsolve.cli.progress import SolveProgress
 
 __all__ = ["run_solve"]

@@ -1,0 +1,121 @@
+"""Files that are either written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+__all__ = ["OutputFile", "write_vector"]
+
+
+class OutputFile:
+    """A file, or a folder, to be written later: whether that can be done is found out now.
+
+    It is written beside its place under another name, flushed to the disk, and then renamed, so that no
+    half-written file is ever seen and an older one survives a failure.
+    """
+
+    def __init__(self, path: Path, endings: tuple[str, ...], *, folder: bool = False) -> None:
+        if not path.name.lower().endswith(endings):
+            raise ValueError(f"{path}: expected a file name ending in {' or '.join(endings)}.")
+        if path.is_dir() and not folder:
+            raise IsADirectoryError(f"{path}: is a folder, expected the name of a file.")
+        if not path.parent.is_dir():
+            raise FileNotFoundError(f"{path}: cannot be written: there is no folder {path.parent}.")
+        if path.exists() and not os.access(path, os.W_OK):
+            raise PermissionError(f"{path}: cannot be written: permission denied.")
+        self.path = path
+        self._place = path.resolve()  # write through a link instead of replacing it
+        self._folder = folder
+        self._part: Path | None = None
+        try:
+            _remove(self._open_beside())  # only to see whether it can be done
+        except OSError as error:
+            raise type(error)(f"{path}: cannot be written: {error.strerror or error}.") from None
+
+    def __enter__(self) -> OutputFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._part is not None:
+            _remove(self._part)
+
+    def _open_beside(self) -> Path:
+        prefix, suffix, folder = f".{self.path.name[:40]}.", self.path.suffix, self._place.parent
+        if self._folder:
+            return Path(tempfile.mkdtemp(suffix, prefix, folder))
+        handle, name = tempfile.mkstemp(suffix, prefix, folder)
+        os.close(handle)
+        return Path(name)
+
+    @contextmanager
+    def beside(self) -> Iterator[Path]:
+        """Give the name to write to; after the block, put it in its place, or remove it if the block failed."""
+        try:
+            self._part = self._open_beside()
+            yield self._part
+            for path in [*self._part.rglob("*"), self._part]:
+                _sync(path)
+            mask = os.umask(0)
+            os.umask(mask)
+            self._part.chmod((0o777 if self._folder else 0o666) & ~mask)  # mkstemp makes them for their owner only
+            _replace(self._place, self._part)
+        except OSError as error:
+            raise OSError(f"{self.path}: could not be written: {error.strerror or error}.") from None
+        finally:
+            if self._part is not None:
+                _remove(self._part)
+
+    def write(self, writer: Callable[[IO[bytes]], None]) -> None:
+        """Let `writer` fill the file, then put it in its place."""
+        with self.beside() as part, part.open("wb") as file:
+            writer(file)
+
+
+def _sync(path: Path) -> None:
+    if path.is_dir() and os.name == "nt":  # Windows knows no such thing
+        return
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _replace(place: Path, part: Path) -> None:
+    """Put `part` in its place, where an older one may be."""
+    if not place.is_dir():
+        part.replace(place)
+        return
+    # No call replaces a folder that is not empty: for a moment the older one stands aside.
+    aside = Path(tempfile.mkdtemp(prefix=f".{place.name[:40]}.old.", dir=place.parent))
+    older = place.rename(aside / place.name)
+    try:
+        part.rename(place)
+    except BaseException:
+        older.rename(place)
+        aside.rmdir()
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def write_vector(output: OutputFile, x: np.ndarray) -> None:
+    """Write `x` in the format that the ending of the file's name stands for."""
+    if output.path.suffix.lower() == ".npy":
+        output.write(lambda file: np.save(file, x))
+    else:
+        output.write(lambda file: np.savetxt(file, x, fmt="%.17g", delimiter=","))
