@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import math
-import os
 import reprlib
 from typing import Any
 
@@ -14,7 +13,7 @@ from rowsolve._threads import available_cores
 from rowsolve.kernels.rows import frozen, sum_of_squares
 from rowsolve.methods import METHODS, Method, Refined
 from rowsolve.methods.base import positive_integer
-from rowsolve.sources import Source, load_matrix, load_vector, open_rows
+from rowsolve.sources import Source, load_system, open_rows
 from rowsolve.sources.rows import as_columns
 
 __all__ = [
@@ -30,8 +29,8 @@ _OUR_STREAM = 7  # any number: it sets our stream apart from the caller's
 
 def system_of(A: Any, b: Any) -> tuple[Source, np.ndarray, float]:
     """Return the rows of `A`, `b` as float64 (n,) or (n, k), and the relative precision they were given in."""
-    source = open_rows(load_matrix(A) if isinstance(A, str | os.PathLike) else A)
-    values = load_vector(b) if isinstance(b, str | os.PathLike) else b
+    matrix, values = load_system(A, b)
+    source = open_rows(matrix)
     sides, eps = as_columns(values, "b", source.shape[0], "row of `A`")
     # The sum of squares tells all but the extreme cases at a glance.
     if sides.ndim > 1 or not _SMALL_SQ < sum_of_squares(sides) < 1.0 / _SMALL_SQ:

@@ -13,6 +13,8 @@ from rowsolve import __version__
 
 __all__ = ["app", "main"]
 
+FORMATS = ".npy, .npz, .mtx, .mtx.gz, .csv, .h5, .zarr or .parquet; rows.h5:/A is a dataset, t.csv:x,y are columns"
+
 app = typer.Typer(
     name="rowsolve",
     help="Solve tall linear systems A x = b a few rows at a time, and know how right the answer is.",
@@ -48,7 +50,7 @@ def _options(
 
 @app.command()
 def solve(
-    matrix: Annotated[Path, typer.Argument(metavar="A", help="The matrix: .npy, .npz, .mtx, .mtx.gz or .csv.")],
+    matrix: Annotated[Path, typer.Argument(metavar="A", help=f"The matrix: {FORMATS}.")],
     rhs: Annotated[
         Path, typer.Argument(metavar="b", help="The right-hand side, or one in each column, in these formats.")
     ],
@@ -120,7 +122,7 @@ def demo(
 
 @app.command()
 def race(
-    matrix: Annotated[Path, typer.Argument(metavar="A", help="The matrix: .npy, .npz, .mtx, .mtx.gz or .csv.")],
+    matrix: Annotated[Path, typer.Argument(metavar="A", help=f"The matrix: {FORMATS}.")],
     rhs: Annotated[Path, typer.Argument(metavar="b", help="The right-hand side, in any of these formats.")],
     error: Annotated[float, typer.Option(help="The true norm(x - x*) / norm(x*) that everybody is to reach.")] = 1e-6,
     methods: Annotated[str, typer.Option(help="More methods of rowsolve besides auto: names with commas.")] = "",

@@ -22,7 +22,7 @@ from rowsolve.race.problem import Problem, least_squares
 from rowsolve.race.report import BUSY, outcome_in_words, ratio_in_words, seconds_in_words, verdict
 from rowsolve.race.results import REACHED, Outcome, Result, as_document
 from rowsolve.race.running import Rules, run_race
-from rowsolve.sources import load_matrix, load_vector, open_rows
+from rowsolve.sources import load_system, open_rows
 from rowsolve.sources.rows import as_vector
 
 __all__ = ["race_table", "run_race_command"]
@@ -40,7 +40,7 @@ def run_race_command(
             if target is not None:
                 text = json.dumps(as_document([result]), indent=1, allow_nan=False) + "\n"
                 target.write(lambda file: file.writelines([text.encode()]))
-    except (ValueError, TypeError, OSError, MemoryError) as error:
+    except (ValueError, TypeError, OSError, MemoryError, ImportError) as error:
         say(words_of(error), "BAD_INPUT", as_json=False)
         return BAD_INPUT
     except KeyboardInterrupt:
@@ -96,9 +96,9 @@ def _check_names(methods: list[str]) -> None:
 
 def _load(matrix: Path, rhs: Path) -> tuple[Any, np.ndarray]:
     """Return A as everybody takes it, in memory if there is plenty of it, and b."""
-    A = load_matrix(matrix)
+    A, values = load_system(matrix, rhs)
     source = open_rows(A)  # only to check it
-    b, _ = as_vector(load_vector(rhs), "b", source.shape[0], "row of `A`")
+    b, _ = as_vector(values, "b", source.shape[0], "row of `A`")
     if is_sparse(A):
         A = A.tocsr()
     elif not isinstance(A, np.memmap) or 5 * A.nbytes < available_bytes():

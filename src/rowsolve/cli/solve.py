@@ -35,7 +35,7 @@ def run_solve(
                 solution = rowsolve.solve(matrix, rhs, method, callback=progress, **options)
             if target is not None:
                 write_vector(target, solution.x)
-    except (ValueError, TypeError, OSError, MemoryError) as error:
+    except (ValueError, TypeError, OSError, MemoryError, ImportError) as error:
         say(words_of(error), "BAD_INPUT", as_json=as_json)
         return BAD_INPUT
     except KeyboardInterrupt:

@@ -1,6 +1,22 @@
-"""Where rows live: arrays, sparse matrices, files. `open_rows` turns any of them into rows for the kernels."""
+"""Where rows live: arrays, sparse matrices, files, streams.
 
-from rowsolve.sources.files import load_matrix, load_vector
+`open_store` opens any of them to be read a few rows at a time; `open_rows` turns what fits in memory into rows for the
+kernels.
+"""
+
+from rowsolve.sources.files import load_matrix, load_system, load_vector, open_store, open_system
 from rowsolve.sources.rows import Source, open_rows
+from rowsolve.sources.store import Store
+from rowsolve.sources.streams import Chunks
 
-__all__ = ["Source", "load_matrix", "load_vector", "open_rows"]
+__all__ = [
+    "Chunks",
+    "Source",
+    "Store",
+    "load_matrix",
+    "load_system",
+    "load_vector",
+    "open_rows",
+    "open_store",
+    "open_system",
+]

@@ -1,76 +1,198 @@
-"""Matrices and vectors from files. A .npy file is mapped, not read."""
+"""Files by the ending of their names. A .npy file is mapped, not read, when all of it is asked for."""
 
 from __future__ import annotations
 
+import gzip
+import os
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["load_matrix", "load_vector"]
+from rowsolve.sources.arrays import ArrayStore, NpyStore
+from rowsolve.sources.csr import MatrixStore, is_sparse
+from rowsolve.sources.groups import is_zarr, open_hdf5, open_zarr
+from rowsolve.sources.parquet import ParquetStore
+from rowsolve.sources.store import Store, StoreError, in_a_line
+from rowsolve.sources.streams import Chunks
+from rowsolve.sources.text import CSVStore
+
+__all__ = [
+    "ENDINGS", "ending_of", "load_matrix", "load_system", "load_vector", "open_store", "open_system", "split_place",
+]  # fmt: skip
 
 _SPARSE_KEYS = {"format", "shape", "data"}
 
 
+def open_store(where: Any, *, leave_out: Sequence[str] = ()) -> Store:
+    """Open rows where they live.
+
+    Parameters
+    ----------
+    where : path, array, scipy sparse matrix, callable or Store
+        A file ending in .npy, .npz, .mtx, .mtx.gz, .csv, .h5, .hdf5, .zarr or .parquet. After a colon comes which
+        dataset (``rows.h5:/train/A``) or which columns (``rows.parquet:age,rooms``) of it. A callable returns an
+        iterator of ``(A_chunk, b_chunk)``, see `Chunks`.
+    leave_out : sequence of str
+        Columns of a table that are not wanted.
+
+    Raises
+    ------
+    ValueError, OSError
+        In a sentence that names the file.
+    ImportError
+        With the package to install.
+    """
+    if isinstance(where, Store):
+        return where
+    if isinstance(where, str | PathLike):
+        return _open_file(where, tuple(leave_out))
+    if isinstance(where, Iterator):
+        raise ValueError("an iterator can be read only once: pass the function that makes it.")
+    if _is_factory(where):
+        return Chunks(where)
+    if is_sparse(where):
+        return MatrixStore("the sparse matrix", where)
+    return ArrayStore("the array", np.asarray(where))
+
+
+def open_system(A: Any, b: Any) -> tuple[Store, Store]:
+    """Open the rows of `A` and its right-hand side.
+
+    If `b` names columns of the table that `A` is, then `A` is all the others. If `A` is a callable (see `Chunks`), b
+    comes with its rows and must be None here.
+    """
+    store = open_store(A, leave_out=_columns_of_b(A, b))
+    try:
+        if store.ndim != 2:
+            raise StoreError(f"{store.name}: expected two dimensions, rows and columns: got {store.shape[0]} numbers.")
+        return store, open_store(_b_of(store, b))
+    except BaseException:
+        store.close()
+        raise
+
+
+def load_system(A: Any, b: Any) -> tuple[Any, Any]:
+    """Return `A` and `b`, read into memory where they are files or streams (.npy is mapped), else as they are."""
+    if not (_is_place(A) or _is_factory(A)):
+        return A, load_vector(b) if _is_place(b) else b
+    with open_store(A, leave_out=_columns_of_b(A, b)) as store:
+        b = _b_of(store, b)
+        return store.whole(), load_vector(b) if _is_place(b) else b
+
+
+def _b_of(store: Store, b: Any) -> Any:
+    """Return `b`, or what comes with the rows."""
+    if b is None and store.rhs is None:
+        raise ValueError(f"{store.name}: comes without a right-hand side: pass `b`.")
+    if b is not None and store.rhs is not None:
+        raise ValueError(f"{store.name}: bring their own right-hand side: pass None for `b`.")
+    return store.rhs if b is None else b
+
+
+def _is_place(where: Any) -> bool:
+    return isinstance(where, str | PathLike | Store)
+
+
+def _is_factory(where: Any) -> bool:
+    return callable(where) and not hasattr(where, "__array__")
+
+
+def _columns_of_b(A: Any, b: Any) -> tuple[str, ...]:
+    """Return the columns that `b` takes from the file of `A`."""
+    if not (isinstance(A, str | PathLike) and isinstance(b, str | PathLike)):
+        return ()
+    (file, chosen), (file_of_b, columns) = split_place(A), split_place(b)
+    if chosen or not columns or ending_of(file) not in _TABLES or not file.exists() or not file_of_b.exists():
+        return ()
+    return tuple(columns.split(",")) if file.samefile(file_of_b) else ()
+
+
 def load_matrix(path: str | PathLike[str]) -> Any:
-    """Return the matrix in `path`: .npy, .npz (scipy sparse, or one plain array), .mtx, .mtx.gz or .csv."""
-    return _load(path)
+    """Return the matrix in `path` as it is stored: an array (.npy is mapped, not read) or a scipy sparse matrix."""
+    with open_store(path) as store:
+        return store.whole()
 
 
 def load_vector(path: str | PathLike[str]) -> np.ndarray:
     """Return the vector in `path`, in any of the same formats; a matrix of one row or column will do."""
-    found = _load(path)
+    found = load_matrix(path)
     array = found.toarray() if hasattr(found, "toarray") else np.asarray(found)
     return array.reshape(-1) if array.ndim == 2 and 1 in array.shape else array
 
 
-def _load(path: str | PathLike[str]) -> Any:
-    path = Path(path)
-    name = path.name.lower()
-    ending = next((ending for ending in _READERS if name.endswith(ending)), None)
+def split_place(where: str | PathLike[str]) -> tuple[Path, str]:
+    """Return the file, and what comes after the colon behind its ending."""
+    text = os.fspath(where)
+    for ending in _OPENERS:
+        at = text.lower().find(f"{ending}:")
+        if at >= 0 and not Path(text).exists():
+            return Path(text[: at + len(ending)]), text[at + len(ending) + 1 :]
+    return Path(text), ""
+
+
+def ending_of(path: Path) -> str:
+    """Return the ending by which `path` is read and written; raise if there is none."""
+    ending = next((ending for ending in _OPENERS if path.name.lower().endswith(ending)), None)
     if ending is None:
-        raise ValueError(f"{path}: expected a file ending in {', '.join(_READERS)}; convert it, or load it in Python.")
+        raise ValueError(f"{path}: expected a file ending in {', '.join(ENDINGS)}; convert it, or load it in Python.")
+    return ending
+
+
+def _open_file(where: str | PathLike[str], left_out: tuple[str, ...]) -> Store:
+    path, place = split_place(where)
+    ending = ending_of(path)
     if not path.exists():
         raise FileNotFoundError(f"{path}: no such file.")
-    if path.is_dir():
-        raise IsADirectoryError(f"{path}: is a folder, expected a {ending} file.")
-    if path.stat().st_size == 0:
-        raise ValueError(f"{path}: the file is empty.")
+    _check_kind(path, ending)
     try:
-        return _READERS[ending](path)
+        return _OPENERS[ending](_Wanted(path, place, left_out))
     except PermissionError:
         raise PermissionError(f"{path}: cannot be read: permission denied.") from None
-    except _Told:
-        raise
-    except MemoryError:
+    except (StoreError, MemoryError, ImportError):
         raise
     except Exception as error:  # whatever a reader meets in a file that is not what its name says
-        raise ValueError(_what_is_wrong(path, ending, error)) from error
+        raise StoreError(_what_is_wrong(path, ending, error)) from error
 
 
-class _Told(ValueError):
-    """An error whose sentence is already clear."""
+def _check_kind(path: Path, ending: str) -> None:
+    if ending == ".zarr":
+        if not path.is_dir():
+            raise NotADirectoryError(f"{path}: is a file, expected a folder, as Zarr stores are.")
+        if not is_zarr(path):
+            raise StoreError(f"{path}: is not a Zarr store: there is no zarr.json, .zarray or .zgroup in it.")
+    elif path.is_dir():
+        raise IsADirectoryError(f"{path}: is a folder, expected a {ending} file.")
+    elif path.stat().st_size == 0:
+        raise StoreError(f"{path}: the file is empty.")
 
 
 def _what_is_wrong(path: Path, ending: str, error: Exception) -> str:
-    text = " ".join(str(error).split())
+    text = in_a_line(error)
     if any(sign in text for sign in ("allow_pickle", "Object arrays", "Python objects")):
         return f"{path}: holds pickled Python objects, which can run code and are not read; save plain numbers instead."
     return f"{path}: is not a complete {ending} file (truncated, or another format): {text}"
 
 
-def _read_npy(path: Path) -> np.ndarray:
-    # open_memmap, not np.load: the latter would take a zip archive or a pickle under this name.
-    with path.open("rb") as file:
-        if file.read(6) != np.lib.format.MAGIC_PREFIX:
-            raise ValueError("it does not begin like a .npy file")
-    return np.lib.format.open_memmap(path, mode="r")
+class _Wanted(NamedTuple):
+    path: Path
+    place: str
+    left_out: tuple[str, ...]
+
+    def only(self) -> Path:
+        """Return the path of a file that holds but one matrix without names."""
+        if self.place:
+            raise StoreError(f"{self.path}: holds one matrix only: leave `:{self.place}` away.")
+        return self.path
+
+    def columns(self) -> tuple[str, ...]:
+        return tuple(self.place.split(",")) if self.place else ()
 
 
-def _read_npz(path: Path) -> Any:
+def _read_npz(path: Path) -> Store:
     # Opened here, because np.load leaves a broken archive open.
     with path.open("rb") as file:
         if not zipfile.is_zipfile(file):
@@ -81,69 +203,51 @@ def _read_npz(path: Path) -> Any:
             from scipy import sparse
 
             file.seek(0)
-            return sparse.load_npz(file)
+            return MatrixStore(str(path), sparse.load_npz(file))
         if not archive.files:
-            raise _Told(f"{path}: holds no array.")
+            raise StoreError(f"{path}: holds no array.")
         if len(archive.files) != 1:
-            raise _Told(
+            raise StoreError(
                 f"{path}: expected one array or a scipy sparse matrix, got the arrays {', '.join(archive.files)}; "
                 "save the one wanted on its own."
             )
-        return archive[archive.files[0]]
+        return ArrayStore(str(path), archive[archive.files[0]])
 
 
-def _read_mtx(path: Path) -> Any:
+class _Lines:
+    """A text file for scipy's reader, which crashes at a zero byte and at rubbish in a last line without an end."""
+
+    def __init__(self, file: Any) -> None:
+        self._file, self._ended = file, False
+
+    def read(self, n_bytes: int) -> bytes:
+        block = self._file.read(n_bytes)
+        if b"\0" in block:
+            raise ValueError("it is no text")
+        if not block and not self._ended:
+            self._ended = True
+            return b"\n"
+        return block
+
+
+def _read_mtx(path: Path) -> Store:
     from scipy import io, sparse
 
-    found = io.mmread(path)
-    return sparse.csr_array(found) if sparse.issparse(found) else found
+    with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+        found = io.mmread(_Lines(file))
+    return MatrixStore(str(path), sparse.csr_array(found)) if sparse.issparse(found) else ArrayStore(str(path), found)
 
 
-def _read_csv(path: Path) -> np.ndarray:
-    """Read numbers separated by commas; a first line without a single number holds names."""
-    with path.open(encoding="utf-8-sig") as lines:  # spreadsheets begin a file with a mark
-        first = next((line for line in lines if line.strip()), "")
-        has_names = not any(map(_is_number, first.split(",")))
-        if has_names and not any(line.strip() for line in lines):
-            raise _Told(f"{path}: holds no numbers.")
-    with path.open(encoding="utf-8-sig") as lines:
-        if has_names:
-            next(line for line in lines if line.strip())
-        try:
-            return np.loadtxt(lines, delimiter=",", ndmin=2, comments=None)
-        except ValueError as error:
-            raise _Told(_odd_line(path, has_names) or f"{path}: {error}") from None
-
-
-def _odd_line(path: Path, has_names: bool) -> str:
-    """Say what is wrong with the first line that is not as it should be."""
-    n_columns = 0
-    with path.open(encoding="utf-8-sig") as lines:
-        for number, line in [(n, line) for n, line in enumerate(lines, 1) if line.strip()][has_names:]:
-            fields = line.split(",")
-            place = f"{path}, line {number}: expected numbers separated by commas"
-            wrong = next((field.strip() for field in fields if not _is_number(field)), None)
-            if wrong is not None:
-                hint = " Replace semicolons and tabs by commas." if ";" in line or "\t" in line else ""
-                return f"{place}, got {wrong!r}.{hint}"
-            if n_columns and len(fields) != n_columns:
-                return f"{place}, {n_columns} of them as in the lines before, got {len(fields)}."
-            n_columns = len(fields)
-    return ""
-
-
-def _is_number(field: str) -> bool:
-    try:
-        float(field)
-    except ValueError:
-        return False
-    return True
-
-
-_READERS: dict[str, Callable[[Path], Any]] = {
-    ".npy": _read_npy,
-    ".npz": _read_npz,
-    ".mtx": _read_mtx,
-    ".mtx.gz": _read_mtx,
-    ".csv": _read_csv,
+_OPENERS: dict[str, Callable[[_Wanted], Store]] = {
+    ".npy": lambda wanted: NpyStore(wanted.only()),
+    ".npz": lambda wanted: _read_npz(wanted.only()),
+    ".mtx": lambda wanted: _read_mtx(wanted.only()),
+    ".mtx.gz": lambda wanted: _read_mtx(wanted.only()),
+    ".csv": lambda wanted: CSVStore(wanted.path, wanted.columns(), wanted.left_out),
+    ".h5": lambda wanted: open_hdf5(wanted.path, wanted.place),
+    ".hdf5": lambda wanted: open_hdf5(wanted.path, wanted.place),
+    ".zarr": lambda wanted: open_zarr(wanted.path, wanted.place),
+    ".parquet": lambda wanted: ParquetStore(wanted.path, wanted.columns(), wanted.left_out),
 }
+ENDINGS = tuple(_OPENERS)
+_TABLES = (".csv", ".parquet")

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from rowsolve.kernels.rows import CSRRows, DenseRows, frozen, sum_of_squares
+from rowsolve.sources.csr import canonical, checked_csr, is_sparse
+from rowsolve.sources.store import kept_dtype, precision
 
 __all__ = ["Source", "open_rows"]
 
@@ -70,15 +72,15 @@ def open_rows(A: Any) -> Source:
     comes from another cache line, which is many times slower than C order; ``np.ascontiguousarray(A)`` is
     worth its copy when it fits. CSR is taken as it is; other sparse formats are converted to it.
     """
-    if _is_sparse(A):
+    if is_sparse(A):
         return _open_sparse(A)
     array = _as_array(A, "A")
     if array.ndim != 2:
         raise ValueError(f"`A` must have two dimensions, rows and columns: got shape {array.shape}.")
     if 0 in array.shape:
         raise ValueError(f"`A` must have at least one row and one column: got shape {array.shape}.")
-    values = frozen(array.astype(_kept_dtype(array.dtype), copy=False))
-    return Source(DenseRows(values), values.shape, float(values.shape[1]), _precision(array.dtype))
+    values = frozen(array.astype(kept_dtype(array.dtype), copy=False))
+    return Source(DenseRows(values), values.shape, float(values.shape[1]), precision(array.dtype))
 
 
 def as_columns(values: Any, name: str, length: int, what: str) -> tuple[np.ndarray, float]:
@@ -100,7 +102,7 @@ def as_columns(values: Any, name: str, length: int, what: str) -> tuple[np.ndarr
             place = tuple(map(int, bad[0]))
             at = place[0] if len(place) == 1 else place
             raise ValueError(f"`{name}` must be finite: entry {at} is {columns[place]}.")
-    return columns, _precision(array.dtype)
+    return columns, precision(array.dtype)
 
 
 def as_vector(values: Any, name: str, length: int, what: str) -> tuple[np.ndarray, float]:
@@ -129,33 +131,14 @@ def _as_array(values: Any, name: str) -> np.ndarray:
     return array
 
 
-def _kept_dtype(dtype: np.dtype) -> type[np.floating]:
-    return np.float32 if dtype.kind == "f" and dtype.itemsize <= 4 else np.float64
-
-
-def _precision(dtype: np.dtype) -> float:
-    """Integers are exact; float16 and float32 are known only to their own rounding."""
-    return float(max(np.finfo(dtype if dtype.kind == "f" else np.float64).eps, np.finfo(np.float64).eps))
-
-
-def _is_sparse(A: Any) -> bool:
-    # Without importing scipy.sparse for those who do not use it.
-    return type(A).__module__.startswith("scipy.sparse") and hasattr(A, "tocsr")
-
-
 def _open_sparse(A: Any) -> Source:
     if A.ndim != 2 or 0 in A.shape:
         raise ValueError(f"`A` must have at least one row and one column: got shape {A.shape}.")
     _as_array(np.empty(0, A.dtype), "A")
     try:
-        csr = A.tocsr() if not hasattr(A, "check_format") else A
-        csr.check_format(full_check=True)  # an index out of range would let compiled code write anywhere
-        csr = csr.tocsr()
+        csr = canonical(checked_csr(A))
     except ValueError as error:
         raise ValueError(f"`A` is not a valid sparse matrix: {error}. Build it anew from its entries.") from None
-    if not csr.has_canonical_format:  # a repeated column would falsify the norm of its row
-        csr = csr.copy()
-        csr.sum_duplicates()
-    data = csr.data.astype(_kept_dtype(csr.dtype), copy=False)
+    data = csr.data.astype(kept_dtype(csr.dtype), copy=False)
     rows = CSRRows(frozen(data), frozen(csr.indices), frozen(csr.indptr))
-    return Source(rows, csr.shape, csr.nnz / csr.shape[0], _precision(csr.dtype))
+    return Source(rows, csr.shape, csr.nnz / csr.shape[0], precision(csr.dtype))

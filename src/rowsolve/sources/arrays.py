@@ -1,0 +1,102 @@
+"""Stores over anything that can be sliced like an array: in memory, in a .npy file, in HDF5 and Zarr."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rowsolve.sources.store import Store, StoreError
+
+__all__ = ["ArrayStore", "NpyStore"]
+
+_BYTES_OF_A_COLUMN = 1 << 16  # one read of a Fortran-ordered file
+
+
+class ArrayStore(Store):
+    """An array, or a dataset that is read when it is sliced."""
+
+    def __init__(self, name: str, array: Any, *, chunk: int = 1, close: Callable[[], None] = lambda: None) -> None:
+        super().__init__(name, tuple(map(int, array.shape)), np.dtype(array.dtype), chunk=chunk)
+        self._array = array
+        self._close = close
+
+    def _read(self, start: int, stop: int, out: np.ndarray | None) -> np.ndarray:
+        rows = np.asarray(self._array[start:stop]).reshape(stop - start, self.shape[1])
+        if out is None:
+            return np.array(rows, self.dtype, order="C", copy=None)
+        out[...] = rows
+        return out
+
+    def whole(self) -> np.ndarray:
+        """Return the array as it is stored."""
+        if isinstance(self._array, np.ndarray):
+            return self._array
+        return super().whole()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._close()
+
+
+class NpyStore(Store):
+    """A .npy file. Rows are read, not mapped: a file that is cut while it is in use is then an error, not a crash."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("rb", buffering=0)
+        try:
+            # open_memmap, not np.load: the latter would take a zip archive or a pickle under this name.
+            if self._file.read(6) != np.lib.format.MAGIC_PREFIX:
+                raise ValueError("it does not begin like a .npy file")
+            self._mapped = np.lib.format.open_memmap(path, mode="r")
+            self._by_columns = not self._mapped.flags.c_contiguous
+            chunk = _BYTES_OF_A_COLUMN // max(1, self._mapped.itemsize) if self._by_columns else 1
+            super().__init__(str(path), self._mapped.shape, self._mapped.dtype, chunk=chunk)
+        except BaseException:
+            self._file.close()
+            raise
+
+    @property
+    def least_bytes(self) -> float:
+        """A row can be read by itself in either order."""
+        return self.bytes_per_row
+
+    def _read(self, start: int, stop: int, out: np.ndarray | None) -> np.ndarray:
+        n_rows, n_columns = self.shape
+        if self._by_columns:
+            out = self._room(stop - start, out)
+            for column in range(n_columns):
+                values = np.empty(stop - start, self.given)
+                self._fill(values, column * n_rows + start)
+                out[:, column] = values
+            return out
+        if self.given == self.dtype:
+            out = self._room(stop - start, out)
+            self._fill(out, start * n_columns)
+            return out
+        raw = np.empty((stop - start, n_columns), self.given)
+        self._fill(raw, start * n_columns)
+        if out is None:
+            return raw.astype(self.dtype)
+        out[...] = raw
+        return out
+
+    def _fill(self, values: np.ndarray, first: int) -> None:
+        """Read into `values` from the number `first` of the file on."""
+        left = values.reshape(-1).view(np.uint8).data
+        self._file.seek(self._mapped.offset + first * self.given.itemsize)
+        while left:
+            n_bytes = self._file.readinto(left)
+            if not n_bytes:
+                raise StoreError(f"{self.name}: has been cut short since it was opened.")
+            left = left[n_bytes:]
+
+    def whole(self) -> np.ndarray:
+        """Return the file mapped into memory, not read."""
+        return self._mapped
+
+    def close(self) -> None:
+        """Let go of the file (an array from `whole` keeps its own hold on it)."""
+        self._file.close()

@@ -1,0 +1,136 @@
+"""Stores of sparse rows: three arrays (data, indices, indptr), in memory or in HDF5 and Zarr."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rowsolve.sources.store import Store, StoreError
+
+__all__ = ["CSRStore", "MatrixStore", "canonical", "checked_csr", "is_sparse"]
+
+
+class CSRStore(Store):
+    """Rows as three arrays that are read when they are sliced; nothing of the size of A is kept."""
+
+    sparse = True
+
+    def __init__(
+        self,
+        name: str,
+        parts: tuple[Any, Any, Any],
+        shape: tuple[int, int],
+        *,
+        chunk: int = 1,
+        close: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._data, self._indices, self._indptr = parts
+        super().__init__(name, shape, np.dtype(self._data.dtype), chunk=chunk)
+        self._close = close
+        self._check_parts()
+
+    @property
+    def entries_per_row(self) -> float:
+        """Stored numbers a row, on average."""
+        return self._data.shape[0] / self.shape[0]
+
+    @property
+    def bytes_per_row(self) -> float:
+        """Bytes that a row takes in memory once it is read, on average."""
+        return self.entries_per_row * (self.dtype.itemsize + 4) + 4
+
+    def _check_parts(self) -> None:
+        """Look at the three arrays as far as it costs nothing."""
+        n_rows, n_columns = self.shape
+        for part, values in (("data", self._data), ("indices", self._indices), ("indptr", self._indptr)):
+            if len(values.shape) != 1:
+                raise StoreError(f"{self.name}: `{part}` must have one dimension, got shape {tuple(values.shape)}.")
+            if part != "data" and np.dtype(values.dtype).kind not in "iu":
+                raise StoreError(f"{self.name}: `{part}` must hold integers, got {values.dtype}.")
+        length = self._indptr.shape[0]
+        if length != n_rows + 1:
+            hint = " It seems to be stored by columns (CSC): store its transpose." if length == n_columns + 1 else ""
+            raise StoreError(f"{self.name}: `indptr` must have {n_rows + 1} entries, got {length}.{hint}")
+        if self._indices.shape[0] != self._data.shape[0]:
+            raise StoreError(
+                f"{self.name}: `indices` and `data` must be of one length, "
+                f"got {self._indices.shape[0]} and {self._data.shape[0]}."
+            )
+        first, last = int(self._indptr[0]), int(self._indptr[n_rows])
+        if first != 0 or last != self._data.shape[0]:
+            raise StoreError(
+                f"{self.name}: `indptr` must run from 0 to the {self._data.shape[0]} entries there are, "
+                f"got {first} to {last}."
+            )
+
+    def _read(self, start: int, stop: int, out: np.ndarray | None) -> Any:  # noqa: ARG002  `read` refuses it
+        from scipy import sparse
+
+        indptr = np.asarray(self._indptr[start : stop + 1]).astype(np.int64)
+        self._check_indptr(start, indptr)
+        part = slice(int(indptr[0]), int(indptr[-1]))
+        data = np.asarray(self._data[part]).astype(self.dtype, copy=False)
+        indices = np.asarray(self._indices[part])
+        if indices.size and not 0 <= int(indices.min()) <= int(indices.max()) < self.shape[1]:
+            raise StoreError(
+                f"{self.name}: rows {start} to {stop}: column numbers must be from 0 to {self.shape[1] - 1}, "
+                f"got {indices.min()} to {indices.max()}."
+            )
+        rows = sparse.csr_array((data, indices, indptr - indptr[0]), shape=(stop - start, self.shape[1]))
+        return canonical(rows)
+
+    def _check_indptr(self, start: int, indptr: np.ndarray) -> None:
+        # Without this, one wrong number would make us read all there is, or compiled code write anywhere.
+        fall = np.flatnonzero(np.diff(indptr) < 0)
+        if fall.size:
+            raise StoreError(f"{self.name}: `indptr` falls after row {start + int(fall[0])}: it must never.")
+        if indptr[0] < 0 or indptr[-1] > self._data.shape[0]:
+            raise StoreError(
+                f"{self.name}: rows {start} to {start + indptr.size - 1}: `indptr` must stay from 0 to "
+                f"{self._data.shape[0]}, got {indptr[0]} to {indptr[-1]}."
+            )
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._close()
+
+
+class MatrixStore(CSRStore):
+    """A scipy sparse matrix in memory."""
+
+    def __init__(self, name: str, matrix: Any) -> None:
+        self._matrix = matrix
+        try:
+            csr = checked_csr(matrix)
+        except ValueError as error:
+            raise StoreError(
+                f"{name}: is not a valid sparse matrix: {error}. Build it anew from its entries."
+            ) from None
+        super().__init__(name, (csr.data, csr.indices, csr.indptr), csr.shape)
+
+    def whole(self) -> Any:
+        """Return the matrix as it was given."""
+        return self._matrix
+
+
+def checked_csr(matrix: Any) -> Any:
+    """Return a scipy sparse matrix as CSR; raise if an index is out of range: compiled code would write anywhere."""
+    csr = matrix.tocsr() if not hasattr(matrix, "check_format") else matrix
+    csr.check_format(full_check=True)
+    return csr.tocsr()
+
+
+def canonical(csr: Any) -> Any:
+    """Return `csr` with each column once in a row: a repeated one would falsify the norm of its row."""
+    if csr.has_canonical_format:
+        return csr
+    csr = csr.copy()
+    csr.sum_duplicates()
+    return csr
+
+
+def is_sparse(A: Any) -> bool:
+    """Tell a scipy sparse matrix, without importing scipy.sparse for those who do not use it."""
+    return type(A).__module__.startswith("scipy.sparse") and hasattr(A, "tocsr")

@@ -1,0 +1,112 @@
+"""HDF5 files and Zarr stores: arrays by name, dense, or sparse as a group of three."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from rowsolve.sources.arrays import ArrayStore
+from rowsolve.sources.csr import CSRStore
+from rowsolve.sources.store import Store, StoreError, library
+
+__all__ = ["CSR_PARTS", "OURS", "is_zarr", "open_hdf5", "open_zarr"]
+
+CSR_PARTS = {"data", "indices", "indptr"}
+OURS = "A"  # what the matrix is called if nobody says otherwise
+N_CHUNKS = "n_chunks"  # how many chunks a Zarr array of ours has: to Zarr, a lost one is a chunk of zeros
+_ZARR_FILES = ("zarr.json", ".zarray", ".zgroup")
+
+
+def open_hdf5(path: Path, place: str) -> Store:
+    """Open the dataset, or the group of a sparse matrix, at `place` in an HDF5 file; the only one if it is empty."""
+    file = library("h5py", "hdf5", path.suffix).File(path, "r")
+    return _open(str(path), file, place, file.close)
+
+
+def open_zarr(path: Path, place: str) -> Store:
+    """Open the array, or the group of a sparse matrix, at `place` in a Zarr store; the only one if it is empty."""
+    root = library("zarr", "zarr", ".zarr").open(str(path), mode="r")
+    if _is_array(root):
+        if place:
+            raise StoreError(f"{path}: is itself an array, and has no {place!r} in it.")
+        return _store(str(path), root, lambda: None)
+    return _open(str(path), root, place, lambda: None)
+
+
+def is_zarr(path: Path) -> bool:
+    """Tell whether a folder is a Zarr store."""
+    return any((path / name).exists() for name in _ZARR_FILES)
+
+
+def _open(file: str, root: Any, place: str, close: Callable[[], None]) -> Store:
+    try:
+        if not place and _is_csr(root):
+            return _store(file, root, close)
+        found = dict(_matrices(root, ""))
+        if not found:
+            raise StoreError(f"{file}: holds no dataset.")
+        there = ", ".join(f"{name} {_size(item)}" for name, item in found.items())
+        name = place.strip("/") or (OURS if OURS in found else next(iter(found)) if len(found) == 1 else "")
+        if not name:
+            raise StoreError(f"{file}: holds several datasets, {there}: choose one as in {file}:/{next(iter(found))}.")
+        if name not in found:
+            raise StoreError(f"{file}: has no dataset {name!r}; there are {there}.")
+        return _store(f"{file}:/{name}", found[name], close)
+    except BaseException:
+        close()
+        raise
+
+
+def _matrices(group: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+    """Yield the names of all arrays and sparse groups, and these."""
+    for name, item in sorted(_members(group).items()):
+        if _is_array(item) or _is_csr(item):
+            yield prefix + name, item
+        else:
+            yield from _matrices(item, f"{prefix}{name}/")
+
+
+def _members(group: Any) -> dict[str, Any]:
+    return dict(group.members() if hasattr(group, "members") else group.items())
+
+
+def _is_array(item: Any) -> bool:
+    return hasattr(item, "shape")
+
+
+def _is_csr(group: Any) -> bool:
+    return _members(group).keys() >= CSR_PARTS
+
+
+def _size(item: Any) -> str:
+    return f"({' x '.join(map(str, item.shape))})" if _is_array(item) else "(sparse)"
+
+
+def _store(name: str, item: Any, close: Callable[[], None]) -> Store:
+    if _is_array(item):
+        _check_chunks(name, item)
+        return ArrayStore(name, item, chunk=_rows_stored_together(item), close=close)
+    members = _members(item)
+    for part in CSR_PARTS:
+        _check_chunks(f"{name}/{part}", members[part])
+    if "csc" in str(item.attrs.get("encoding-type", "")):
+        raise StoreError(f"{name}: is stored by columns (CSC): store it by rows.")
+    shape = item.attrs["shape"] if "shape" in item.attrs else members["shape"][...] if "shape" in members else None
+    if shape is None or len(shape) != 2:
+        raise StoreError(f"{name}: must have `shape`, rows and columns, as an attribute or a dataset beside `data`.")
+    parts = (members["data"], members["indices"], members["indptr"])
+    per_row = max(1.0, parts[0].shape[0] / max(1, int(shape[0])))
+    chunk = int(_rows_stored_together(parts[0]) / per_row)
+    return CSRStore(name, parts, (int(shape[0]), int(shape[1])), chunk=chunk, close=close)
+
+
+def _rows_stored_together(array: Any) -> int:
+    # Zarr stores chunks together in one file where there are shards, but reads them one by one.
+    return int(array.chunks[0]) if getattr(array, "chunks", None) else 1
+
+
+def _check_chunks(name: str, array: Any) -> None:
+    wanted = array.attrs.get(N_CHUNKS)
+    if wanted is not None and array.nchunks_initialized != wanted:
+        raise StoreError(f"{name}: {wanted - array.nchunks_initialized} of its {wanted} chunks are missing.")

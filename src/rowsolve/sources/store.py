@@ -1,0 +1,174 @@
+"""The contract of everything that rows can be read from, a few at a time."""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any, Self
+
+import numpy as np
+
+__all__ = ["Store", "StoreError", "kept_dtype", "library", "precision"]
+
+
+class StoreError(ValueError):
+    """What is wrong with a file, in a sentence that names it."""
+
+
+class Store(ABC):
+    """Rows where they live: a file or a stream. Not to be read by two threads at once.
+
+    Attributes
+    ----------
+    name : str
+        What messages call it: the file and the place in it.
+    shape : (int, int)
+        A vector counts as one column; `ndim` tells it from a matrix.
+    ndim : int
+    given : numpy.dtype
+        The numbers as they are stored.
+    dtype : numpy.dtype
+        The numbers as they are read: float32 (of float16 and float32) or float64 (of all else).
+    sparse : bool
+        Whether `read` returns CSR parts.
+    chunk : int
+        Rows that are stored together: reads from multiples of it are the fastest. 1 if any rows are.
+    ordered : bool
+        Whether rows come only one after another, so that going back means beginning anew.
+    columns : tuple of str or None
+        The names of the columns, if they have any.
+    rhs : ndarray or None
+        The right-hand side, where it comes together with the rows.
+    """
+
+    sparse: bool = False
+    ordered: bool = False
+    rhs: np.ndarray | None = None
+
+    def __init__(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        given: np.dtype,
+        *,
+        chunk: int = 1,
+        columns: tuple[str, ...] | None = None,
+    ) -> None:
+        if len(shape) not in (1, 2):
+            raise StoreError(f"{name}: expected two dimensions, rows and columns, or one: got shape {shape}.")
+        if given.kind not in "fiub":
+            hint = " Stack the real and the imaginary parts into one real system." if given.kind == "c" else ""
+            raise StoreError(f"{name}: expected real numbers, got {given}.{hint}")
+        if 0 in shape:
+            raise StoreError(f"{name}: holds no numbers: its shape is {shape}.")
+        self.name = name
+        self.ndim = len(shape)
+        self.shape = (shape[0], shape[1] if self.ndim == 2 else 1)
+        self.given = given
+        self.dtype = np.dtype(kept_dtype(given))
+        self.chunk = max(1, min(chunk, shape[0]))
+        self.columns = columns
+
+    @property
+    def entries_per_row(self) -> float:
+        """Stored numbers a row, on average."""
+        return float(self.shape[1])
+
+    @property
+    def bytes_per_row(self) -> float:
+        """Bytes that a row takes in memory once it is read, on average."""
+        return self.entries_per_row * self.dtype.itemsize
+
+    @property
+    def least_bytes(self) -> float:
+        """Bytes of memory that the smallest read takes, because rows are stored together."""
+        return self.chunk * self.bytes_per_row
+
+    @property
+    def eps(self) -> float:
+        """Relative precision of the numbers as they are stored."""
+        return precision(self.given)
+
+    def read(self, start: int, stop: int, out: np.ndarray | None = None) -> Any:
+        """Return rows `start` to `stop` (not included): an array in C order, or a CSR array if `sparse`.
+
+        Dense rows go into `out`, if given: an array of shape ``(stop - start, n_columns)`` and of the `dtype`.
+
+        Raises
+        ------
+        ValueError
+            If they cannot be read: the sentence names the file and the rows.
+        """
+        if not 0 <= start <= stop <= self.shape[0]:
+            raise IndexError(f"{self.name}: has rows 0 to {self.shape[0]}, asked for {start} to {stop}.")
+        if out is not None:
+            self._check_room(stop - start, out)
+        try:
+            return self._read(start, stop, out)
+        except (StoreError, MemoryError):
+            raise
+        except Exception as error:  # whatever a library meets in a file that was cut or changed
+            raise StoreError(
+                f"{self.name}: rows {start} to {stop} cannot be read (damaged, or cut short): {in_a_line(error)}"
+            ) from error
+
+    def pieces(self, n_rows: int) -> Iterator[tuple[int, int]]:
+        """Yield the start and the stop of pieces of `n_rows`, the last being smaller."""
+        for start in range(0, self.shape[0], n_rows):
+            yield start, min(start + n_rows, self.shape[0])
+
+    def whole(self) -> Any:
+        """Return all rows, in the numbers that are stored where that saves a copy; a vector with one dimension."""
+        rows = self.read(0, self.shape[0])
+        return rows[:, 0] if self.ndim == 1 else rows
+
+    def close(self) -> None:  # noqa: B027  what lives in memory has nothing to close
+        """Let go of the file."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @abstractmethod
+    def _read(self, start: int, stop: int, out: np.ndarray | None) -> Any:
+        """As `read`, with arguments that are in order; may raise anything."""
+
+    def _check_room(self, n_rows: int, out: np.ndarray) -> None:
+        if self.sparse:
+            raise TypeError(f"{self.name}: is sparse, so its rows do not fit into an array: leave `out` away.")
+        if out.shape != (n_rows, self.shape[1]) or out.dtype != self.dtype or not out.flags.c_contiguous:
+            raise ValueError(
+                f"`out` must have shape {(n_rows, self.shape[1])} and dtype {self.dtype} in C order, "
+                f"got {out.shape} and {out.dtype}."
+            )
+
+    def _room(self, n_rows: int, out: np.ndarray | None) -> np.ndarray:
+        return np.empty((n_rows, self.shape[1]), self.dtype) if out is None else out
+
+
+def kept_dtype(dtype: np.dtype) -> type[np.floating]:
+    """Return the type that numbers of `dtype` are computed from."""
+    return np.float32 if dtype.kind == "f" and dtype.itemsize <= 4 else np.float64
+
+
+def precision(dtype: np.dtype) -> float:
+    """Integers are exact; float16 and float32 are known only to their own rounding."""
+    return float(max(np.finfo(dtype if dtype.kind == "f" else np.float64).eps, np.finfo(np.float64).eps))
+
+
+def library(module: str, extra: str, ending: str) -> ModuleType:
+    """Import what a format needs; raise with the way to get it if it is not there."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.split(".", maxsplit=1)[0]
+        raise ImportError(f"reading and writing {ending} needs {package}: pip install 'rowsolve[{extra}]'") from error
+
+
+def in_a_line(error: BaseException) -> str:
+    """Return the words of `error` without line breaks."""
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,146 @@
+"""Stores whose rows come in blocks, one after another."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from rowsolve.sources.csr import canonical, checked_csr, is_sparse
+from rowsolve.sources.store import Store, StoreError
+
+__all__ = ["Chunks", "Streamed"]
+
+
+class Streamed(Store):
+    """Rows in blocks, of which the current one is kept.
+
+    So reads smaller than a block cost nothing, and reads that follow each other go on where the last one ended.
+    """
+
+    _first: int  # the rows of the current block
+    _block: Any = None
+    _to_come: Iterator[tuple[int, Any]]
+
+    @abstractmethod
+    def _blocks(self, row: int) -> Iterator[tuple[int, Any]]:
+        """Yield blocks and their first rows, from `_nearest(row)` on."""
+
+    @abstractmethod
+    def _nearest(self, row: int) -> int:
+        """Return the last row not after `row` at which reading can begin."""
+
+    def _read(self, start: int, stop: int, out: np.ndarray | None) -> Any:
+        parts = self._parts(start, stop) if start < stop else iter(())
+        if self.sparse:
+            from scipy import sparse
+
+            none = sparse.csr_array((0, self.shape[1]), dtype=self.dtype)
+            return sparse.vstack([none, *parts], format="csr", dtype=self.dtype)
+        out = self._room(stop - start, out)
+        filled = 0
+        for part in parts:
+            out[filled : filled + part.shape[0]] = part
+            filled += part.shape[0]
+        return out
+
+    def _parts(self, start: int, stop: int) -> Iterator[Any]:
+        """Yield the rows from `start` to `stop`, as parts of blocks."""
+        try:
+            self._go_to(start)
+            while True:
+                yield self._block[start - self._first : stop - self._first]
+                start = self._first + self._block.shape[0]
+                if start >= stop:
+                    return
+                self._advance()
+        except BaseException:
+            self._block = None  # where the stream now stands is not known
+            raise
+
+    def _go_to(self, row: int) -> None:
+        if self._block is None or row < self._first or self._nearest(row) > self._first + self._block.shape[0]:
+            self._to_come = self._blocks(row)
+            self._advance()
+        while row >= self._first + self._block.shape[0]:
+            self._advance()
+
+    def _advance(self) -> None:
+        found = next(self._to_come, None)
+        if found is None:
+            raise StoreError(f"{self.name}: ended before row {self.shape[0]}, which was there when it was opened.")
+        self._first, self._block = found
+
+    def close(self) -> None:
+        """Let go of the block and of the stream."""
+        self._block, self._to_come = None, iter(())
+
+
+class Chunks(Streamed):
+    """Rows from a function: each call returns an iterator of ``(A_chunk, b_chunk)``, the same each time.
+
+    One pass at the start counts the rows and keeps b (`rhs`), which is a column's worth of numbers.
+
+    Parameters
+    ----------
+    factory : callable
+        Takes nothing. The chunks of A may be dense or sparse, and of any number of rows.
+    name : str
+        What messages call it.
+    """
+
+    ordered = True
+
+    def __init__(self, factory: Callable[[], Iterable[tuple[Any, Any]]], name: str = "the chunks of `A`") -> None:
+        self.name, self._factory = name, factory
+        n_rows = n_entries = n_columns = largest = 0
+        given: list[np.dtype] = [np.dtype(np.float16)]
+        sides = []
+        for number, (A, b) in enumerate(self._pairs()):
+            n_columns = n_columns or A.shape[1]
+            if A.shape[1] != n_columns:
+                raise StoreError(f"{name}: chunk {number} has {A.shape[1]} columns, those before {n_columns}.")
+            n_rows, largest = n_rows + A.shape[0], max(largest, A.shape[0])
+            n_entries += A.nnz if is_sparse(A) else A.size
+            self.sparse = is_sparse(A) if number == 0 else self.sparse and is_sparse(A)
+            given.append(A.dtype if A.dtype.kind == "f" else np.dtype(np.float64))
+            sides.append(np.asarray(b))
+        super().__init__(name, (n_rows, n_columns), np.result_type(*given), chunk=largest)
+        self._n_entries = n_entries
+        self.rhs = np.concatenate(sides)
+
+    @property
+    def entries_per_row(self) -> float:
+        """Stored numbers a row, on average."""
+        return self._n_entries / self.shape[0] if self.sparse else float(self.shape[1])
+
+    def _nearest(self, row: int) -> int:  # noqa: ARG002  there is but one beginning
+        return 0
+
+    def _blocks(self, row: int) -> Iterator[tuple[int, Any]]:  # noqa: ARG002
+        first = 0
+        for A, _ in self._pairs():
+            if A.shape[1] != self.shape[1]:
+                raise StoreError(f"{self.name}: the rows from {first} on have {A.shape[1]} columns now.")
+            if A.shape[0]:
+                yield first, A if self.sparse or not is_sparse(A) else A.toarray()
+            first += A.shape[0]
+
+    def _pairs(self) -> Iterator[tuple[Any, np.ndarray]]:
+        """Yield the chunks, checked."""
+        for number, pair in enumerate(self._factory()):
+            place = f"{self.name}: chunk {number}"
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise StoreError(f"{place} must be a pair (A_chunk, b_chunk), got {type(pair).__name__}.")
+            A = pair[0] if is_sparse(pair[0]) else np.asarray(pair[0])
+            b = np.asarray(pair[1])
+            if A.ndim != 2 or A.dtype.kind not in "fiub" or b.dtype.kind not in "fiub":
+                raise StoreError(
+                    f"{place} must have real numbers, rows and columns of them, got {A.dtype} of shape {A.shape}, "
+                    f"and {b.dtype} for b."
+                )
+            if b.ndim not in (1, 2) or b.shape[0] != A.shape[0]:
+                raise StoreError(f"{place} has {A.shape[0]} rows of A and a b of shape {b.shape}.")
+            yield (canonical(checked_csr(A)) if is_sparse(A) else A), b
