@@ -28,6 +28,7 @@ ROOMS = {
     "cli": {"", "_output", "_threads", "inspection", "methods", "sources", "experiments", "race"},
     "_barrier": set(),
     "_blas": set(),
+    "_convert": {"", "_output", "_validate", "methods.base", "sources"},
     "_jit": set(),
     "_output": set(),
     "_simd": set(),

@@ -12,6 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rowsolve._convert import convert
     from rowsolve._pave import incoherence_transform, pave
     from rowsolve._solution import Event, History, Residual, Solution, Status
     from rowsolve._solve import solve
@@ -40,6 +41,7 @@ __version__ = "0.1.0"
 
 # Numba takes half a second to import, so nothing is imported before it is used.
 _HOMES = {
+    "rowsolve._convert": ("convert",),
     "rowsolve._pave": ("incoherence_transform", "pave"),
     "rowsolve._solution": ("Event", "History", "Residual", "Solution", "Status"),
     "rowsolve._solve": ("solve",),
@@ -90,6 +92,7 @@ __all__ = [
     "Solution",
     "Status",
     "TailAverage",
+    "convert",
     "incoherence_transform",
     "inspect",
     "pave",

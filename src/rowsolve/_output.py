@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -67,8 +68,11 @@ class OutputFile:
             os.umask(mask)
             self._part.chmod((0o777 if self._folder else 0o666) & ~mask)  # mkstemp makes them for their owner only
             _replace(self._place, self._part)
-        except OSError as error:
-            raise OSError(f"{self.path}: could not be written: {error.strerror or error}.") from None
+        except (OSError, RuntimeError) as error:
+            why = _reason(error)
+            if why is None:
+                raise
+            raise OSError(f"{self.path}: could not be written: {why}.") from None
         finally:
             if self._part is not None:
                 _remove(self._part)
@@ -77,6 +81,14 @@ class OutputFile:
         """Let `writer` fill the file, then put it in its place."""
         with self.beside() as part, part.open("wb") as file:
             writer(file)
+
+
+def _reason(error: OSError | RuntimeError) -> str | None:
+    """Return what the system says, which libraries bury in words of their own; None if it is about something else."""
+    buried = re.search(r"errno\W*(\d+)", str(error))
+    if buried:
+        return os.strerror(int(buried[1]))
+    return (error.strerror or str(error)) if isinstance(error, OSError) else None
 
 
 def _sync(path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 import reprlib
 from typing import Any
 
@@ -17,7 +18,7 @@ from rowsolve.sources import Source, load_system, open_rows
 from rowsolve.sources.rows import as_columns
 
 __all__ = [
-    "at_least_zero", "bounds_of", "check_of", "damp_of", "generator_of", "method_of", "positive", "start_of",
+    "at_least_zero", "bounds_of", "check_of", "damp_of", "generator_of", "memory_of", "method_of", "positive", "start_of",
     "system_of", "threads_of",
 ]  # fmt: skip
 
@@ -161,6 +162,18 @@ def threads_of(threads: Any) -> int:
         return available_cores()
     positive_integer("threads", threads)
     return int(threads)
+
+
+def memory_of(memory: Any) -> float:
+    """Return how many bytes `memory` stands for: a number, or text such as ``"256MB"`` or ``"1.5 GiB"``."""
+    found = re.fullmatch(r"\s*([0-9.]+)\s*([KMGT]?)(I?)B?\s*", str(memory).upper())
+    try:
+        number = float(found[1]) * (1024 if found[3] else 1000) ** " KMGT".index(found[2] or " ") if found else 0.0
+    except ValueError:  # 1.2.3
+        number = 0.0
+    if not number >= 1.0:
+        raise ValueError(f"`memory` must be a number of bytes such as 1000000, '256MB' or '1.5GB', got {memory!r}.")
+    return number
 
 
 def check_of(check: Any) -> str:

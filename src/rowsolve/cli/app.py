@@ -83,7 +83,7 @@ def solve(
 
 @app.command()
 def inspect(
-    matrix: Annotated[Path, typer.Argument(metavar="A", help="The matrix: .npy, .npz, .mtx, .mtx.gz or .csv.")],
+    matrix: Annotated[Path, typer.Argument(metavar="A", help=f"The matrix: {FORMATS}.")],
     rhs: Annotated[Path, typer.Argument(metavar="b", help="The right-hand side, in any of these formats.")],
     rtol: Annotated[float, typer.Option(help="Wanted norm(x - x*) / norm(x), to predict rows and time for.")] = 1e-6,
     seed: Annotated[int | None, typer.Option(min=0, help="The same seed looks at the same rows.")] = None,
@@ -98,6 +98,27 @@ def inspect(
 
     options = {"rtol": rtol, "rng": seed, "threads": threads}
     raise typer.Exit(run_inspect(matrix, rhs, options, as_json=as_json))
+
+
+@app.command()
+def convert(
+    source: Annotated[Path, typer.Argument(metavar="IN", help=f"The matrix: {FORMATS}.")],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write, in any of these formats.")],
+    rhs: Annotated[Path | None, typer.Option("--rhs", help="The right-hand side, to be stored along.")] = None,
+    memory: Annotated[str, typer.Option(help="How much may be used for rows, such as 1GB.")] = "256MB",
+    chunk: Annotated[int | None, typer.Option(min=1, help="Rows to store together (HDF5, Zarr, Parquet).")] = None,
+    dtype: Annotated[str | None, typer.Option(help="float32 or float64; as it is if not given.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
+) -> None:
+    """Write a matrix in another format, a few rows at a time.
+
+    OUT appears when it is complete: a failure leaves nothing half-written. Exit code 0: done, 1: interrupted, 2: bad
+    input, or a disk that is full.
+    """
+    from rowsolve.cli.convert import run_convert
+
+    options = {"rhs": rhs, "memory": memory, "chunk": chunk, "dtype": dtype, "force": force}
+    raise typer.Exit(run_convert(source, target, options))
 
 
 @app.command()

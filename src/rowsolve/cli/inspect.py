@@ -22,7 +22,7 @@ def run_inspect(matrix: Path, rhs: Path, options: dict[str, Any], *, as_json: bo
     try:
         with Console(stderr=True).status("looking …"):
             report = rowsolve.inspect(matrix, rhs, **options)
-    except (ValueError, TypeError, OSError, MemoryError) as error:
+    except (ValueError, TypeError, OSError, MemoryError, ImportError) as error:
         say(words_of(error), "BAD_INPUT", as_json=as_json)
         return BAD_INPUT
     except KeyboardInterrupt:

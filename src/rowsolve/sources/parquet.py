@@ -16,6 +16,7 @@ from rowsolve.sources.streams import Streamed
 __all__ = ["ParquetStore"]
 
 _BYTES_OF_A_BATCH = 4 << 20
+_BYTES_OF_A_COLUMN = 3 << 20  # a page of 1 MB as it is stored, unpacked, and its dictionary
 
 
 class ParquetStore(Streamed):
@@ -41,8 +42,8 @@ class ParquetStore(Streamed):
 
     @property
     def least_bytes(self) -> float:
-        """Row groups are read in batches, and a page of each column with them."""
-        return min(super().least_bytes, _BYTES_OF_A_BATCH + self.bytes_per_row)
+        """Row groups are read in batches, for which a page of each column is open."""
+        return min(super().least_bytes, _BYTES_OF_A_COLUMN * self.shape[1]) + self.bytes_per_row
 
     def _group_of(self, row: int) -> int:
         return int(np.searchsorted(self._starts, row, side="right")) - 1

@@ -83,8 +83,11 @@ class Store(ABC):
 
     @property
     def least_bytes(self) -> float:
-        """Bytes of memory that the smallest read takes, because rows are stored together."""
-        return self.chunk * self.bytes_per_row
+        """Bytes of memory that the smallest read takes, because rows are stored together.
+
+        A chunk is there as it is stored, as it is unpacked, and as it is handed over.
+        """
+        return 3 * self.chunk * self.bytes_per_row
 
     @property
     def eps(self) -> float:

@@ -53,6 +53,11 @@ class CSVStore(Streamed):
             self._file.close()
             raise
 
+    @property
+    def least_bytes(self) -> float:
+        """A block is there as text, as lines, and as numbers, which may take four times as much as text."""
+        return 5.0 * max(block.n_bytes for block in self._index)
+
     def _skip_names(self) -> tuple[str, ...] | None:
         """Go to the first line of numbers; return the names before it, if there are any."""
         if self._file.read(len(_MARK)) != _MARK:

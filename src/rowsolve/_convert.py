@@ -1,0 +1,190 @@
+"""Rows from one format into another, a few at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rowsolve import _validate
+from rowsolve._output import OutputFile
+from rowsolve.methods.base import positive_integer
+from rowsolve.sources import Store, open_store, open_system
+from rowsolve.sources.arrays import ArrayStore
+from rowsolve.sources.files import ending_of, split_place
+from rowsolve.sources.groups import OURS, is_zarr
+from rowsolve.sources.writers import WRITERS, Layout, NpyWriter, Writer
+
+__all__ = ["convert"]
+
+_COPIES = 4  # of the rows in hand: as read, as converted, and what libraries make of them on their way
+
+
+def convert(
+    source: Any,
+    target: str | PathLike[str],
+    *,
+    rhs: Any = None,
+    memory: int | str = "256MB",
+    chunk: int | None = None,
+    dtype: str | None = None,
+    force: bool = False,
+    progress: Callable[[int, int], None] = lambda _done, _all: None,
+) -> None:
+    """Write the rows of `source` to `target`, in the format of its ending, without having all of them in memory.
+
+    `target` is written under another name, flushed to the disk and renamed at the end: a failure leaves nothing
+    half-written, and an older file as it was.
+
+    Parameters
+    ----------
+    source : path, array, scipy sparse matrix, callable or Store
+        Anything that `rowsolve.solve` takes for A, of any size. A sparse matrix stays sparse in HDF5, Zarr, .npz and
+        .mtx.
+    target : path
+        Ending in .npy, .npz, .mtx, .mtx.gz, .csv, .h5, .hdf5, .zarr or .parquet; ``rows.h5:/name`` names the dataset.
+    rhs : path or array_like of shape (n,) or (n, k), optional
+        The right-hand side to be stored along: as dataset ``b`` in HDF5 and Zarr, as a column of .parquet and .csv,
+        else in a file beside (``rows.b.npy`` for ``rows.npy``). A callable `source` brings its own.
+    memory : int or str
+        Bytes that may be used for rows, such as ``"1GB"``. The formats .npz and .mtx are read and written in one piece.
+    chunk : int, optional
+        Rows to be stored together in HDF5, Zarr and Parquet; about 1 MB of them if not given (8 MB in Parquet).
+    dtype : {"float32", "float64"}, optional
+        Of the numbers written; if not given, float32 stays float32, and all else becomes float64.
+    force : bool
+        Whether to replace an older `target`.
+    progress : callable, optional
+        Called with the rows done and the rows there are.
+    """
+    limit = _validate.memory_of(memory)
+    with ExitStack() as stack:
+        rows, b = _open(source, rhs, stack)
+        path, place = split_place(target)
+        layout = _layout(rows, b, path, place, chunk, dtype, limit)
+        step = _rows_at_once(rows, path, layout, limit)
+        with _target(path, layout, force=force) as out:
+            for start, stop in rows.pieces(step):
+                out.add(rows.read(start, stop), None if b is None else _dense(b.read(start, stop)))
+                progress(stop, rows.shape[0])
+
+
+def _open(source: Any, rhs: Any, stack: ExitStack) -> tuple[Store, Store | None]:
+    """Open the rows and the right-hand side, which comes with the rows if `rhs` is None."""
+    if rhs is None:
+        rows = stack.enter_context(open_store(source))
+        return rows, None if rows.rhs is None else ArrayStore(f"b of {rows.name}", rows.rhs)
+    rows, b = open_system(source, rhs)
+    stack.callback(rows.close)
+    stack.callback(b.close)
+    if b.shape[0] == 1 and b.shape[1] == rows.shape[0]:  # a row, as .csv files may hold it
+        b = ArrayStore(b.name, _dense(b.read(0, 1))[0])
+    if b.shape[0] != rows.shape[0]:
+        raise ValueError(f"{b.name}: must have one entry per row of A: expected {rows.shape[0]}, got {b.shape[0]}.")
+    return rows, b
+
+
+def _dense(rows: Any) -> np.ndarray:
+    return rows.toarray() if hasattr(rows, "toarray") else rows
+
+
+def _layout(
+    rows: Store, b: Store | None, path: Path, place: str, chunk: int | None, dtype: str | None, limit: float
+) -> Layout:
+    """Decide how the rows will be stored."""
+    writer = WRITERS[ending_of(path)]
+    if place and writer.company != "arrays":
+        raise ValueError(f"{path}: holds one matrix only: leave `:{place}` away.")
+    if dtype not in (None, "float32", "float64"):
+        raise ValueError(f"`dtype` must be 'float32' or 'float64', got {dtype!r}.")
+    kept = np.dtype(dtype or rows.dtype)
+    sparse = rows.sparse and writer.takes_sparse
+    n_bytes = rows.bytes_per_row if sparse else rows.shape[1] * kept.itemsize
+    if chunk is None:
+        room = min(writer.chunk_bytes, (limit - rows.least_bytes) / _COPIES)
+        chunk = max(1, int(room / max(1.0, n_bytes)))
+    elif not writer.chunk_bytes or sparse:
+        raise ValueError(f"{path}: {'sparse rows have' if sparse else 'this format has'} no chunks of rows to choose.")
+    else:
+        positive_integer("chunk", chunk)
+    n_rhs = 0 if b is None else b.shape[1]
+    names = ("b",) if n_rhs == 1 else tuple(f"b{i}" for i in range(n_rhs))
+    return Layout(
+        shape=rows.shape[: rows.ndim], dtype=kept, sparse=sparse, chunk=min(chunk, rows.shape[0]), columns=rows.columns,
+        rhs=names, place=place.strip("/") or OURS,
+    )  # fmt: skip
+
+
+def _rows_at_once(rows: Store, path: Path, layout: Layout, limit: float) -> int:
+    """Return how many rows are read and written at once: whole chunks of the target, within the memory."""
+    wide = rows.shape[1] * layout.dtype.itemsize
+    n_bytes = rows.bytes_per_row if layout.sparse else max(rows.bytes_per_row, wide)
+    whole = 2 * n_bytes * rows.shape[0]
+    if WRITERS[ending_of(path)].in_one_piece and whole > limit:
+        raise ValueError(
+            f"{path}: this format is written in one piece, which takes {np.ceil(whole / 1e6):,.0f} MB of memory: allow "
+            "so much, or choose .npy, .h5, .zarr, .parquet or .csv."
+        )
+    needed = rows.least_bytes + _COPIES * n_bytes * layout.chunk
+    if needed > limit:
+        raise ValueError(
+            f"{limit / 1e6:.3g} MB of memory are too little: the least that can be read of {rows.name} takes "
+            f"{rows.least_bytes / 1e6:.3g} MB, and {layout.chunk} rows are written together. Allow "
+            f"{np.ceil(needed / 1e6):,.0f} MB, or smaller chunks."
+        )
+    return int((limit - rows.least_bytes) / (_COPIES * n_bytes * layout.chunk)) * layout.chunk
+
+
+class _Target:
+    """The file being written, and those beside it."""
+
+    def __init__(self, rows: Writer, b: Writer | None) -> None:
+        self._rows, self._b = rows, b
+
+    def add(self, rows: Any, b: np.ndarray | None) -> None:
+        """Write the next rows and their right-hand sides."""
+        self._rows.add(rows, b)
+        if self._b is not None and b is not None:
+            self._b.add(b)
+
+
+@contextmanager
+def _target(path: Path, layout: Layout, *, force: bool) -> Iterator[_Target]:
+    """Write to `path`, and beside it what its format cannot hold; all of it appears at the end, `path` the last."""
+    writer = WRITERS[ending_of(path)]
+    beside = None
+    with ExitStack() as stack:
+        rows = stack.enter_context(_written(path, writer, layout, force=force))
+        if layout.rhs and writer.company == "none":
+            shape = layout.shape[:1] if len(layout.rhs) == 1 else (layout.shape[0], len(layout.rhs))
+            own = _beside(path, "b")
+            beside = stack.enter_context(_written(own, NpyWriter, Layout(shape, np.dtype(float)), force=force))
+        yield _Target(rows, beside)
+
+
+def _beside(path: Path, name: str) -> Path:
+    """Return the file beside `path` for what it cannot hold itself."""
+    return path.with_name(f"{path.name[: -len(ending_of(path))]}.{name}.npy")
+
+
+@contextmanager
+def _written(path: Path, kind: type[Writer], layout: Layout, *, force: bool) -> Iterator[Writer]:
+    """Write a file whole or not at all."""
+    ending = ending_of(path)
+    if path.exists() and not force:
+        raise FileExistsError(f"{path}: exists already: choose another name, or --force (force=True) to replace it.")
+    if ending == ".zarr" and path.exists() and not (path.is_dir() and is_zarr(path)):
+        raise FileExistsError(f"{path}: is no Zarr store, so it is not replaced: move it away.")
+    with OutputFile(path, (ending,), folder=ending == ".zarr").beside() as part:
+        writer = kind(part, layout)
+        try:
+            yield writer
+            writer.finish()
+        except BaseException:
+            with suppress(Exception):  # what a library says about its half-written file
+                writer.close()
+            raise
