@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from rowsolve import _validate
+from rowsolve._arrange import BYTES_PER_ROW, arrange
 from rowsolve._output import OutputFile
 from rowsolve.methods.base import positive_integer
 from rowsolve.sources import Store, open_store, open_system
@@ -32,9 +33,11 @@ def convert(
     memory: int | str = "256MB",
     chunk: int | None = None,
     dtype: str | None = None,
+    cluster: int | None = None,
+    rng: Any = None,
     force: bool = False,
     progress: Callable[[int, int], None] = lambda _done, _all: None,
-) -> None:
+) -> tuple[int, int]:
     """Write the rows of `source` to `target`, in the format of its ending, without having all of them in memory.
 
     `target` is written under another name, flushed to the disk and renamed at the end: a failure leaves nothing
@@ -56,21 +59,55 @@ def convert(
         Rows to be stored together in HDF5, Zarr and Parquet; about 1 MB of them if not given (8 MB in Parquet).
     dtype : {"float32", "float64"}, optional
         Of the numbers written; if not given, float32 stays float32, and all else becomes float64.
+    cluster : int, optional
+        Cluster the rows by direction into so many clusters, in one pass, and write them in blocks with one row of each:
+        what method ``"cluster-block"`` draws is then one contiguous read. Stored along, as datasets or in files
+        beside (``rows.labels.npy``): ``rows``, the original row numbers; ``labels``; ``starts`` of the blocks; the
+        equations ``centroids`` and ``targets``. Reads `source` up to ``cluster + 1`` times, and needs 64 bytes of
+        memory a row.
+    rng : int or numpy.random.Generator, optional
+        For the clusters.
     force : bool
         Whether to replace an older `target`.
     progress : callable, optional
-        Called with the rows done and the rows there are.
+        Called with the rows done and the rows to do (each counts twice with `cluster`).
+
+    Returns
+    -------
+    (int, int)
+        The rows and columns written.
     """
     limit = _validate.memory_of(memory)
     with ExitStack() as stack:
         rows, b = _open(source, rhs, stack)
         path, place = split_place(target)
         layout = _layout(rows, b, path, place, chunk, dtype, limit)
+        if cluster is not None:
+            limit = _without_arrangement(rows, cluster, limit)
         step = _rows_at_once(rows, path, layout, limit)
         with _target(path, layout, force=force) as out:
-            for start, stop in rows.pieces(step):
-                out.add(rows.read(start, stop), None if b is None else _dense(b.read(start, stop)))
-                progress(stop, rows.shape[0])
+            if cluster is None:
+                for start, stop in rows.pieces(step):
+                    out.add(rows.read(start, stop), None if b is None else b.read(start, stop))
+                    progress(stop, rows.shape[0])
+            else:
+                _write_clustered(rows, b, cluster, _validate.generator_of(rng), step, out, progress)
+        return rows.shape
+
+
+def _write_clustered(
+    rows: Store, b: Store | None, n_clusters: int, rng: np.random.Generator, step: int, out: _Target,
+    progress: Callable[[int, int], None],
+) -> None:  # fmt: skip
+    """Write the rows in blocks with one row of each cluster, and all that was learned of the clusters."""
+    n_rows = rows.shape[0]
+    found = arrange(rows, b, n_clusters, rng, step, lambda done: progress(done, 2 * n_rows))
+    for start, stop in rows.pieces(step):
+        order = found.rows[start:stop]
+        out.add(rows.take(order), None if b is None else b.take(order))
+        progress(n_rows + stop, 2 * n_rows)
+    for name, values in found.arrays().items():
+        out.add_array(name, values)
 
 
 def _open(source: Any, rhs: Any, stack: ExitStack) -> tuple[Store, Store | None]:
@@ -81,15 +118,13 @@ def _open(source: Any, rhs: Any, stack: ExitStack) -> tuple[Store, Store | None]
     rows, b = open_system(source, rhs)
     stack.callback(rows.close)
     stack.callback(b.close)
+    if b.sparse:  # it was in memory before, or takes as little as the indices of its rows
+        b = ArrayStore(b.name, b.read(0, b.shape[0]).toarray())
     if b.shape[0] == 1 and b.shape[1] == rows.shape[0]:  # a row, as .csv files may hold it
-        b = ArrayStore(b.name, _dense(b.read(0, 1))[0])
+        b = ArrayStore(b.name, b.read(0, 1)[0])
     if b.shape[0] != rows.shape[0]:
         raise ValueError(f"{b.name}: must have one entry per row of A: expected {rows.shape[0]}, got {b.shape[0]}.")
     return rows, b
-
-
-def _dense(rows: Any) -> np.ndarray:
-    return rows.toarray() if hasattr(rows, "toarray") else rows
 
 
 def _layout(
@@ -119,6 +154,18 @@ def _layout(
     )  # fmt: skip
 
 
+def _without_arrangement(rows: Store, n_clusters: int, limit: float) -> float:
+    """Return the memory that is left for rows when their order and the centroids are known."""
+    positive_integer("cluster", n_clusters)
+    needed = BYTES_PER_ROW * rows.shape[0] + 8 * n_clusters * rows.shape[1]
+    if 2 * needed > limit:
+        raise ValueError(
+            f"{limit / 1e6:.3g} MB of memory are too little: the order of {rows.shape[0]:,} rows and the centroids "
+            f"take {needed / 1e6:,.3g} MB. Allow {np.ceil(2 * needed / 1e6):,.0f} MB."
+        )
+    return limit - needed
+
+
 def _rows_at_once(rows: Store, path: Path, layout: Layout, limit: float) -> int:
     """Return how many rows are read and written at once: whole chunks of the target, within the memory."""
     wide = rows.shape[1] * layout.dtype.itemsize
@@ -142,14 +189,21 @@ def _rows_at_once(rows: Store, path: Path, layout: Layout, limit: float) -> int:
 class _Target:
     """The file being written, and those beside it."""
 
-    def __init__(self, rows: Writer, b: Writer | None) -> None:
-        self._rows, self._b = rows, b
+    def __init__(self, rows: Writer, b: Writer | None, open_beside: Callable[[str, Layout], Writer]) -> None:
+        self._rows, self._b, self._open_beside = rows, b, open_beside
 
     def add(self, rows: Any, b: np.ndarray | None) -> None:
         """Write the next rows and their right-hand sides."""
         self._rows.add(rows, b)
         if self._b is not None and b is not None:
             self._b.add(b)
+
+    def add_array(self, name: str, values: np.ndarray) -> None:
+        """Write what else belongs to the rows."""
+        if self._rows.company == "arrays":
+            self._rows.add_array(name, values)
+        else:
+            self._open_beside(name, Layout(values.shape, values.dtype)).add(values)
 
 
 @contextmanager
@@ -159,11 +213,14 @@ def _target(path: Path, layout: Layout, *, force: bool) -> Iterator[_Target]:
     beside = None
     with ExitStack() as stack:
         rows = stack.enter_context(_written(path, writer, layout, force=force))
+
+        def open_beside(name: str, layout: Layout) -> Writer:
+            return stack.enter_context(_written(_beside(path, name), NpyWriter, layout, force=force))
+
         if layout.rhs and writer.company == "none":
             shape = layout.shape[:1] if len(layout.rhs) == 1 else (layout.shape[0], len(layout.rhs))
-            own = _beside(path, "b")
-            beside = stack.enter_context(_written(own, NpyWriter, Layout(shape, np.dtype(float)), force=force))
-        yield _Target(rows, beside)
+            beside = open_beside("b", Layout(shape, np.dtype(float)))
+        yield _Target(rows, beside, open_beside)
 
 
 def _beside(path: Path, name: str) -> Path:

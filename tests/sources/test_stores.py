@@ -126,6 +126,8 @@ def test_read__equals_a_slice_for_every_start_and_stop(name, data):
                 out = np.full((stop - start, shape[1]), -1, expected.dtype)
                 assert store.read(start, stop, out) is out
                 np.testing.assert_array_equal(out, expected[start:stop])
+            order = np.array(data.draw(st.lists(st.integers(0, shape[0] - 1), max_size=9)), dtype=int)
+            np.testing.assert_array_equal(store.take(order), expected[order])
 
 
 @pytest.mark.parametrize("name", SPARSE)
@@ -147,6 +149,8 @@ def test_read__of_sparse_rows_equals_a_slice(name, data):
                 assert isinstance(found, sparse.csr_array)
                 assert found.dtype == (np.float64 if name == "s.mtx" else kept(dtype))
                 np.testing.assert_array_equal(found.toarray(), csr[start:stop].toarray())
+            order = np.array(data.draw(st.lists(st.integers(0, shape[0] - 1), max_size=9)), dtype=int)
+            np.testing.assert_array_equal(store.take(order).toarray(), csr.toarray()[order])
 
 
 @pytest.mark.parametrize("name", ["a.npy", "a.h5", "a.zarr", "a.parquet", "a.csv"])
@@ -181,6 +185,7 @@ def test_eps__is_that_of_the_stored_numbers(tmp_path):
         write_hdf5(tmp_path / "a.h5", A.astype(dtype), 7)
         with open_store(tmp_path / "a.h5") as store:
             assert store.eps == eps
+            assert store.whole().dtype == dtype  # so that solve knows it too
 
 
 def test_datasets__are_chosen_by_name(tmp_path):
@@ -238,6 +243,9 @@ def test_streams__of_many_blocks_are_read_from_anywhere(name, tmp_path, monkeypa
     with open_store(tmp_path / name) as store:
         assert store.chunk == (50 if name == "a.parquet" else 4)
         rng = np.random.default_rng(0)
+        monkeypatch.setattr(store_module, "_BYTES_OF_A_WINDOW", 300)
+        order = rng.permutation(120)[:50]
+        np.testing.assert_array_equal(store.take(order), A[order])
         for start, stop in np.sort(rng.integers(0, 121, (200, 2)), axis=1):
             np.testing.assert_array_equal(store.read(start, stop), A[start:stop])
 

@@ -108,6 +108,10 @@ def convert(
     memory: Annotated[str, typer.Option(help="How much may be used for rows, such as 1GB.")] = "256MB",
     chunk: Annotated[int | None, typer.Option(min=1, help="Rows to store together (HDF5, Zarr, Parquet).")] = None,
     dtype: Annotated[str | None, typer.Option(help="float32 or float64; as it is if not given.")] = None,
+    cluster: Annotated[
+        int | None, typer.Option(min=1, help="Order the rows in blocks with one row of each of so many clusters.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="The same seed gives the same clusters.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
 ) -> None:
     """Write a matrix in another format, a few rows at a time.
@@ -117,7 +121,9 @@ def convert(
     """
     from rowsolve.cli.convert import run_convert
 
-    options = {"rhs": rhs, "memory": memory, "chunk": chunk, "dtype": dtype, "force": force}
+    options = {
+        "rhs": rhs, "memory": memory, "chunk": chunk, "dtype": dtype, "cluster": cluster, "rng": seed, "force": force,
+    }  # fmt: skip
     raise typer.Exit(run_convert(source, target, options))
 
 

@@ -38,14 +38,9 @@ def _convert(source: Path, target: Path, options: dict[str, Any], console: Conso
         TextColumn("{task.completed:,.0f} rows"), TimeRemainingColumn(),
         console=console, transient=True, disable=not console.is_terminal,
     )  # fmt: skip
-    n_done = 0
     with bar:
         task = bar.add_task("", total=None)
-
-        def show(done: int, n_rows: int) -> None:
-            nonlocal n_done
-            n_done = done
-            bar.update(task, completed=done, total=n_rows)
-
-        rowsolve.convert(source, target, progress=show, **options)
-    return n_done
+        n_rows, _ = rowsolve.convert(
+            source, target, progress=lambda done, n_rows: bar.update(task, completed=done, total=n_rows), **options
+        )
+    return n_rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -30,7 +31,7 @@ from rowsolve.kernels.sampling import deal, new_cards
 if TYPE_CHECKING:
     from rowsolve._system import System
 
-__all__ = ["EQUATION_METRICS", "METRICS", "Clusters", "Metric", "cluster_rows"]
+__all__ = ["EQUATION_METRICS", "METRICS", "Clusters", "Metric", "cluster_rows", "cluster_stream", "sample_size"]
 
 Metric = Literal["direction", "euclidean", "jaccard", "hamming"]
 _CODES = {"direction": DIRECTION, "euclidean": EUCLIDEAN, "jaccard": JACCARD, "hamming": HAMMING}
@@ -106,26 +107,68 @@ def cluster_rows(
             f"choose fewer clusters."
         )
     rows, b = (system.rows, system.largest_b) if metric in EQUATION_METRICS else _patterns(system, metric)
-    code = _CODES[metric]
-    found = empty_centroids(n_clusters, system.n_columns, rows)
     cards = new_cards(system.n_rows)
-    sample = np.empty(min(system.n_rows, max(2 * n_clusters, min(32 * n_clusters, 1024))), np.int64)
+    sample = np.empty(min(system.n_rows, sample_size(n_clusters)), np.int64)
     deal(cards, 0, rng.random(sample.size), sample)
-    k = _seed(system, rows, b, sample, code, rng, found)
-    labels, pace = np.empty(system.n_rows, np.int64), 0.0 if rate == "count" else rate
-    alone = 0 if metric in _LENGTH_COUNTS else _ONE_BY_ONE
-    if pace:  # a constant rate moves the centroids as far at the end as at the start
-        alone = system.n_rows
-    for start, stop in system.pieces(times_used=1 + k // 8):  # several products for each number that is loaded
+    moving = _Moving(system, rows, b, sample, n_clusters, rng, metric, rate)
+    labels = np.empty(system.n_rows, np.int64)
+    for start, stop in system.pieces(times_used=1 + moving.k // 8):  # several products for each number that is loaded
         order = np.empty(stop - start, np.int64)
         deal(cards, start, rng.random(order.size), order)
-        for first, last in _batches(start, stop, alone, k, system.entries_per_row):
+        moving.take(system, rows, b, order, labels)
+    return moving.clusters(labels)
+
+
+def cluster_stream(sample: System, pieces: Iterable[System], n_clusters: int, rng: np.random.Generator) -> Clusters:
+    """Cluster rows by direction as `cluster_rows` does, when they come in `pieces`, one after another.
+
+    The start is found among the rows of `sample`; the order is random only within a piece.
+    """
+    rows, b = sample.rows, sample.largest_b
+    moving = _Moving(sample, rows, b, np.arange(sample.n_rows), n_clusters, rng, "direction", "count")
+    labels = [np.empty(0, np.int64)]
+    for piece in pieces:
+        labels.append(np.empty(piece.n_rows, np.int64))
+        moving.take(piece, piece.rows, piece.largest_b, rng.permutation(piece.n_rows), labels[-1])
+        piece.look_at_odd_rows()
+    return moving.clusters(np.concatenate(labels))
+
+
+def sample_size(n_clusters: int) -> int:
+    """Return how many rows are looked at for a start."""
+    return max(2 * n_clusters, min(32 * n_clusters, 1024))
+
+
+class _Moving:
+    """Centroids that move as rows come: `k` of them, after the first `n_seen` rows."""
+
+    def __init__(self, system, rows, b, sample, n_clusters, rng, metric, rate):
+        self.code, self.pace = _CODES[metric], 0.0 if rate == "count" else rate
+        self.alone = 0 if metric in _LENGTH_COUNTS else _ONE_BY_ONE
+        if self.pace:  # a constant rate moves the centroids as far at the end as at the start
+            self.alone = system.n_rows
+        self.found = empty_centroids(n_clusters, system.n_columns, rows)
+        self.k = _seed(system, rows, b, sample, self.code, rng, self.found)
+        self.n_seen = 0
+
+    def take(self, system, rows, b, order, labels):  # labels: INOUT
+        """Label the rows in `order`, moving the centroids on the way."""
+        start = self.n_seen
+        self.n_seen += order.size
+        for first, last in _batches(start, self.n_seen, self.alone, self.k, system.entries_per_row):
             batch = order[first - start : last - start]
-            if last <= alone:
-                online_kmeans(rows, b, batch, code, pace, found, k, labels, system.odd)
+            if last <= self.alone:
+                online_kmeans(rows, b, batch, self.code, self.pace, self.found, self.k, labels, system.odd)
             else:
-                _take_batch(system, rows, b, batch, code, found, k, labels)
-    return _without_empty(found, k, labels)
+                _take_batch(system, rows, b, batch, self.code, self.found, self.k, labels)
+
+    def clusters(self, labels) -> Clusters:
+        """Return the clusters that have rows."""
+        kept = np.flatnonzero(self.found.n_members[: self.k])
+        renumber = np.full(self.k + 1, -1)
+        renumber[kept] = np.arange(kept.size)
+        scale = self.found.weight[kept]
+        return Clusters(renumber[labels], self.found.vector[kept] * scale[:, None], self.found.target[kept] * scale)
 
 
 def _batches(start, stop, alone, k, entries_per_row):
@@ -180,11 +223,3 @@ def _seed(system, rows, b, sample, code, rng, found) -> int:
             return max(group, 1)  # a sample of zero rows: the first other row becomes the centroid
         system.keep_time()
     return found.target.size
-
-
-def _without_empty(found, k, labels) -> Clusters:
-    kept = np.flatnonzero(found.n_members[:k])
-    renumber = np.full(k + 1, -1)
-    renumber[kept] = np.arange(kept.size)
-    scale = found.weight[kept]
-    return Clusters(renumber[labels], found.vector[kept] * scale[:, None], found.target[kept] * scale)

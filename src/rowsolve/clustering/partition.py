@@ -9,8 +9,8 @@ from rowsolve.clustering.online import Clusters
 __all__ = ["partition_across", "partition_within"]
 
 
-def partition_across(clusters: Clusters, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Partition the rows into blocks with one random row of each cluster.
+def partition_across(clusters: Clusters, rng: np.random.Generator | None) -> tuple[np.ndarray, np.ndarray]:
+    """Partition the rows into blocks with one random row of each cluster; without `rng`, in the order of the rows.
 
     When the smallest cluster is used up, blocks go on with one row of each of the others, and so on down to
     blocks of one row: every nonzero row is in exactly one block.
@@ -40,8 +40,8 @@ def partition_within(clusters: Clusters, block_size: int, rng: np.random.Generat
     return members, np.append(np.flatnonzero(rank % block_size == 0), members.size)
 
 
-def _shuffled(clusters: Clusters, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows cluster by cluster, shuffled inside each, and their rank in their cluster."""
+def _shuffled(clusters: Clusters, rng: np.random.Generator | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows cluster by cluster, shuffled in each if there is an `rng`, and their rank in their cluster."""
     none = np.empty(0, np.int64)
-    shuffled = [rng.permutation(rows) for rows in clusters.members()]
+    shuffled = [rows if rng is None else rng.permutation(rows) for rows in clusters.members()]
     return np.concatenate([none, *shuffled]), np.concatenate([none, *(np.arange(rows.size) for rows in shuffled)])

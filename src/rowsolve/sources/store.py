@@ -5,12 +5,17 @@ from __future__ import annotations
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
 from types import ModuleType
 from typing import Any, Self
 
 import numpy as np
 
 __all__ = ["Store", "StoreError", "kept_dtype", "library", "precision"]
+
+
+_BYTES_OF_A_WINDOW = 1 << 20  # rows that are no further apart are read in one go
 
 
 class StoreError(ValueError):
@@ -108,14 +113,32 @@ class Store(ABC):
             raise IndexError(f"{self.name}: has rows 0 to {self.shape[0]}, asked for {start} to {stop}.")
         if out is not None:
             self._check_room(stop - start, out)
-        try:
+        with self._telling(start, stop):
             return self._read(start, stop, out)
-        except (StoreError, MemoryError):
-            raise
-        except Exception as error:  # whatever a library meets in a file that was cut or changed
-            raise StoreError(
-                f"{self.name}: rows {start} to {stop} cannot be read (damaged, or cut short): {in_a_line(error)}"
-            ) from error
+
+    def take(self, order: np.ndarray) -> Any:
+        """Return the rows with these numbers, in this order; what is stored together is read once for all of them."""
+        by_number = np.argsort(order, kind="stable")
+        numbers = order[by_number]
+        window = max(self.chunk, int(_BYTES_OF_A_WINDOW / max(1.0, self.bytes_per_row)))
+        edges = np.flatnonzero(np.diff(numbers // window, prepend=-1, append=-1))
+        parts = []
+        out = None if self.sparse else np.empty((order.size, self.shape[1]), self.dtype)
+        for a, z in pairwise(edges):
+            first = int(numbers[a])
+            part = self.read(first, int(numbers[z - 1]) + 1)[numbers[a:z] - first]
+            if out is None:
+                parts.append(part)
+            else:
+                out[by_number[a:z]] = part
+        if out is not None:
+            return out
+        from scipy import sparse
+
+        place = np.empty_like(by_number)
+        place[by_number] = np.arange(order.size)
+        none = sparse.csr_array((0, self.shape[1]), dtype=self.dtype)
+        return sparse.vstack([none, *parts], format="csr", dtype=self.dtype)[place]
 
     def pieces(self, n_rows: int) -> Iterator[tuple[int, int]]:
         """Yield the start and the stop of pieces of `n_rows`, the last being smaller."""
@@ -123,7 +146,7 @@ class Store(ABC):
             yield start, min(start + n_rows, self.shape[0])
 
     def whole(self) -> Any:
-        """Return all rows, in the numbers that are stored where that saves a copy; a vector with one dimension."""
+        """Return all rows, in the numbers that are stored if they come as arrays; a vector with one dimension."""
         rows = self.read(0, self.shape[0])
         return rows[:, 0] if self.ndim == 1 else rows
 
@@ -139,6 +162,18 @@ class Store(ABC):
     @abstractmethod
     def _read(self, start: int, stop: int, out: np.ndarray | None) -> Any:
         """As `read`, with arguments that are in order; may raise anything."""
+
+    @contextmanager
+    def _telling(self, start: int, stop: int) -> Iterator[None]:
+        """Tell whatever a library meets in a file that was cut or changed."""
+        try:
+            yield
+        except (StoreError, MemoryError):
+            raise
+        except Exception as error:
+            raise StoreError(
+                f"{self.name}: rows {start} to {stop} cannot be read (damaged, or cut short): {in_a_line(error)}"
+            ) from error
 
     def _check_room(self, n_rows: int, out: np.ndarray) -> None:
         if self.sparse:
