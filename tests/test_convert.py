@@ -269,4 +269,4 @@ def test_damage_in_the_source_and_ctrl_c__leave_nothing(ending, error, tmp_path)
 def test_zarr__counts_its_chunks_even_those_of_zeros(tmp_path):
     rowsolve.convert(np.zeros((100, 3)), tmp_path / "a.zarr", chunk=10)
     array = zarr.open_group(tmp_path / "a.zarr", mode="r")["A"]
-    assert array.nchunks_initialized == array.nchunks == array.attrs["n_chunks"] == 10
+    assert array.nchunks_initialized == array.nchunks == array.attrs["rowsolve_n_chunks"] == 10

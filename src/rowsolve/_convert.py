@@ -14,9 +14,9 @@ from rowsolve import _validate
 from rowsolve._arrange import BYTES_PER_ROW, arrange
 from rowsolve._output import OutputFile
 from rowsolve.methods.base import positive_integer
-from rowsolve.sources import Store, open_store, open_system
+from rowsolve.sources import Store, open_system
 from rowsolve.sources.arrays import ArrayStore
-from rowsolve.sources.files import ending_of, split_place
+from rowsolve.sources.files import ending_of, opened, split_place
 from rowsolve.sources.groups import OURS, is_zarr
 from rowsolve.sources.writers import WRITERS, Layout, NpyWriter, Writer
 
@@ -113,11 +113,12 @@ def _write_clustered(
 def _open(source: Any, rhs: Any, stack: ExitStack) -> tuple[Store, Store | None]:
     """Open the rows and the right-hand side, which comes with the rows if `rhs` is None."""
     if rhs is None:
-        rows = stack.enter_context(open_store(source))
+        rows = stack.enter_context(opened(source))
         return rows, None if rows.rhs is None else ArrayStore(f"b of {rows.name}", rows.rhs)
     rows, b = open_system(source, rhs)
-    stack.callback(rows.close)
-    stack.callback(b.close)
+    for store in (rows, b):
+        if store is not source and store is not rhs:  # those that the caller has opened stay open
+            stack.callback(store.close)
     if b.sparse:  # it was in memory before, or takes as little as the indices of its rows
         b = ArrayStore(b.name, b.read(0, b.shape[0]).toarray())
     if b.shape[0] == 1 and b.shape[1] == rows.shape[0]:  # a row, as .csv files may hold it

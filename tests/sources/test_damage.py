@@ -97,7 +97,7 @@ def test_damage_deep_inside__is_told_with_its_rows(ending, tmp_path):
 
 def test_zarr__that_lost_a_chunk_is_refused(tmp_path):
     path = written(tmp_path, "zarr", "dense")
-    (path / "A" / "c" / "2" / "0").unlink()
+    (path / "A" / "c.2.0").unlink()
     with pytest.raises(ValueError, match=r"a\.zarr:/A: 1 of its 6 chunks are missing"):
         open_store(path)
 

@@ -316,6 +316,26 @@ def test_chunks__must_be_the_same_each_time():
         open_system(A, None)
 
 
+def test_stores_of_the_caller__stay_open(tmp_path):
+    write_hdf5(tmp_path / "a.h5", A, 16)
+    write_hdf5(tmp_path / "b.h5", b, 16)
+    with open_store(tmp_path / "a.h5") as store, open_store(tmp_path / "b.h5") as rhs:
+        load_system(store, rhs)
+        rowsolve.convert(store, tmp_path / "c.npy")
+        rowsolve.convert(store, tmp_path / "d.npy", rhs=rhs)
+        np.testing.assert_array_equal(store.read(0, 120), A)
+        np.testing.assert_array_equal(rhs.read(0, 120)[:, 0], b)
+    np.testing.assert_array_equal(np.load(tmp_path / "d.b.npy"), b)
+
+
+def test_colons__may_be_in_names_too(tmp_path):
+    write_npy(tmp_path / "a.csv:b.npy", A, 1)
+    np.testing.assert_array_equal(load_matrix(tmp_path / "a.csv:b.npy"), A)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x.csv:y"] = A
+    np.testing.assert_array_equal(load_matrix(f"{tmp_path}/a.h5:/x.csv:y"), A)
+
+
 def test_out__must_fit(tmp_path):
     write_npy(tmp_path / "a.npy", A, 1)
     with open_store(tmp_path / "a.npy") as store:

@@ -6,6 +6,7 @@ import gzip
 import os
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +22,8 @@ from rowsolve.sources.streams import Chunks
 from rowsolve.sources.text import CSVStore
 
 __all__ = [
-    "ENDINGS", "ending_of", "load_matrix", "load_system", "load_vector", "open_store", "open_system", "split_place",
+    "ENDINGS", "ending_of", "load_matrix", "load_system", "load_vector", "open_store", "open_system", "opened",
+    "split_place",
 ]  # fmt: skip
 
 _SPARSE_KEYS = {"format", "shape", "data"}
@@ -59,6 +61,17 @@ def open_store(where: Any, *, leave_out: Sequence[str] = ()) -> Store:
     return ArrayStore("the array", np.asarray(where))
 
 
+@contextmanager
+def opened(where: Any, *, leave_out: Sequence[str] = ()) -> Iterator[Store]:
+    """Open rows for the time of a block; a store that the caller has opened stays open."""
+    store = open_store(where, leave_out=leave_out)
+    try:
+        yield store
+    finally:
+        if store is not where:
+            store.close()
+
+
 def open_system(A: Any, b: Any) -> tuple[Store, Store]:
     """Open the rows of `A` and its right-hand side.
 
@@ -71,7 +84,8 @@ def open_system(A: Any, b: Any) -> tuple[Store, Store]:
             raise StoreError(f"{store.name}: expected two dimensions, rows and columns: got {store.shape[0]} numbers.")
         return store, open_store(_b_of(store, b))
     except BaseException:
-        store.close()
+        if store is not A:
+            store.close()
         raise
 
 
@@ -79,7 +93,7 @@ def load_system(A: Any, b: Any) -> tuple[Any, Any]:
     """Return `A` and `b`, read into memory where they are files or streams (.npy is mapped), else as they are."""
     if not (_is_place(A) or _is_factory(A)):
         return A, load_vector(b) if _is_place(b) else b
-    with open_store(A, leave_out=_columns_of_b(A, b)) as store:
+    with opened(A, leave_out=_columns_of_b(A, b)) as store:
         b = _b_of(store, b)
         return store.whole(), load_vector(b) if _is_place(b) else b
 
@@ -113,7 +127,7 @@ def _columns_of_b(A: Any, b: Any) -> tuple[str, ...]:
 
 def load_matrix(path: str | PathLike[str]) -> Any:
     """Return the matrix in `path` as it is stored: an array (.npy is mapped, not read) or a scipy sparse matrix."""
-    with open_store(path) as store:
+    with opened(path) as store:
         return store.whole()
 
 
@@ -127,11 +141,10 @@ def load_vector(path: str | PathLike[str]) -> np.ndarray:
 def split_place(where: str | PathLike[str]) -> tuple[Path, str]:
     """Return the file, and what comes after the colon behind its ending."""
     text = os.fspath(where)
-    for ending in _OPENERS:
-        at = text.lower().find(f"{ending}:")
-        if at >= 0 and not Path(text).exists():
-            return Path(text[: at + len(ending)]), text[at + len(ending) + 1 :]
-    return Path(text), ""
+    ends = [at + len(ending) for ending in _OPENERS if (at := text.lower().find(f"{ending}:")) >= 0]
+    if not ends or Path(text).exists():  # a file may have a colon in its name
+        return Path(text), ""
+    return Path(text[: min(ends)]), text[min(ends) + 1 :]
 
 
 def ending_of(path: Path) -> str:

@@ -272,6 +272,7 @@ class ZarrWriter(GroupWriter):
         return self._root.create_array(
             name, shape=shape, dtype=dtype, chunks=(chunk if shape == (0,) else min(chunk, shape[0]), *shape[1:]),
             compressors=[Crc32cCodec()], config={"write_empty_chunks": True},
+            chunk_key_encoding={"name": "default", "separator": "."},  # not a folder for each chunk
         )  # fmt: skip
 
     def finish(self) -> None:
