@@ -165,6 +165,7 @@ def test_b_in_a_row__is_taken(tmp_path):
         ({"memory": "much"}, "`memory` must be a number of bytes such as 1000000, '256MB' or '1.5GB', got 'much'"),
         ({"memory": "1kB", "chunk": 100}, r"0\.001 MB of memory are too little: .* 100 rows are written together"),
         ({"chunk": 0}, "`chunk` must be"),
+        ({"rng": 0}, r"`rng` \(--seed\) is for the clusters"),
     ],
 )
 def test_options__that_make_no_sense_are_refused(options, words, tmp_path):

@@ -78,6 +78,8 @@ def convert(
         The rows and columns written.
     """
     limit = _validate.memory_of(memory)
+    if rng is not None and cluster is None:
+        raise ValueError("`rng` (--seed) is for the clusters: choose how many with `cluster`.")
     with ExitStack() as stack:
         rows, b = _open(source, rhs, stack)
         path, place = split_place(target)

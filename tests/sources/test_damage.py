@@ -113,6 +113,15 @@ def test_npy_and_csv__that_shrink_while_open_are_told(tmp_path):
                 store.read(50, 60)
 
 
+def test_csv__that_changes_while_open_is_told(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("1,2\n3,4\n5,6\n")
+    with open_store(path) as store:
+        path.write_text("11,22\n33,44\n")  # as many bytes
+        with pytest.raises(ValueError, match=r"a\.csv: line 1 and the next were 3 rows, and are 2: it has changed"):
+            store.read(0, 3)
+
+
 @pytest.mark.parametrize(
     ("lines", "words"),
     [

@@ -26,6 +26,7 @@ class _Block(NamedTuple):
     offset: int
     n_bytes: int
     first_row: int
+    n_rows: int
     first_line: int
 
 
@@ -84,7 +85,7 @@ class CSVStore(Streamed):
             all_lines = lines.splitlines()
             n_rows = len(all_lines) - sum(1 for one in all_lines if not one.strip())
             if n_rows:
-                yield _Block(offset, len(lines), row, line)
+                yield _Block(offset, len(lines), row, n_rows, line)
             offset, row, line = offset + len(lines), row + n_rows, line + len(all_lines)
         self._n_rows = row
 
@@ -113,14 +114,15 @@ class CSVStore(Streamed):
     def _numbers_in(self, block: _Block) -> np.ndarray:
         lines = self._bytes_of(block)
         values = _fast(lines, self._n_fields)
-        if values is not None:
+        if values is not None and len(values) == block.n_rows:
             return values
         try:
             values = np.loadtxt(io.BytesIO(lines), delimiter=",", ndmin=2, comments=None)
         except ValueError as error:
             raise StoreError(self._odd_line(block) or f"{self.name}: {error}") from None
-        if values.shape[1] != self._n_fields:
-            raise StoreError(self._odd_line(block))
+        if values.shape != (block.n_rows, self._n_fields):
+            words = f"{self.name}: line {block.first_line} and the next were {block.n_rows} rows, and are {len(values)}"
+            raise StoreError(self._odd_line(block) or f"{words}: it has changed since it was opened.")
         return values
 
     def _odd_line(self, block: _Block) -> str:
