@@ -134,7 +134,7 @@ def _look(system: System, order: np.ndarray, x: np.ndarray) -> tuple[np.ndarray,
 def _exceeds(out: np.ndarray, limit: np.ndarray) -> np.ndarray:
     """Tell for each row whether some x is further away from it than it may be."""
     exceeds = ~(out <= limit)
-    return exceeds if exceeds.ndim == 1 else exceeds.any(axis=1)
+    return exceeds if exceeds.ndim == 1 else np.any(exceeds, axis=1)
 
 
 def _relative(residual_sq: float, system: System, rows: np.ndarray | slice) -> float:

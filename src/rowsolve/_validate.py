@@ -18,8 +18,8 @@ from rowsolve.sources import Source, load_system, open_rows
 from rowsolve.sources.rows import as_columns
 
 __all__ = [
-    "at_least_zero", "bounds_of", "check_of", "damp_of", "generator_of", "memory_of", "method_of", "positive", "start_of",
-    "system_of", "threads_of",
+    "at_least_zero", "bounds_of", "check_of", "damp_of", "generator_of", "memory_of", "method_of", "positive",
+    "start_of", "system_of", "threads_of",
 ]  # fmt: skip
 
 _SMALLEST = 1e-152
