@@ -357,3 +357,12 @@ def test_libraries_that_are_absent__are_named_with_the_way_to_get_them(ending, e
     monkeypatch.setattr(store_module.importlib, "import_module", absent)
     with pytest.raises(ImportError, match=rf"{ending} needs \w+: pip install 'rowsolve\[{extra}\]'"):
         open_store(tmp_path / f"a.{ending}")
+
+
+def test_a_column_that_is_not_there__names_some_of_those_that_are(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({f"c{j}": [1.0, 2.0] for j in range(40)}), tmp_path / "wide.parquet")
+    with pytest.raises(ValueError, match="has no column 'b'; there are c0, c1, .*, c11 and 28 more"):
+        open_store(f"{tmp_path / 'wide.parquet'}:b")

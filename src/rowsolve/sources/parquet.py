@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rowsolve.sources.columns import wanted_columns
+from rowsolve.sources.columns import listed, wanted_columns
 from rowsolve.sources.store import StoreError, kept_dtype, library
 from rowsolve.sources.streams import Streamed
 
@@ -75,7 +75,7 @@ def _pick(name: str, schema: Any, chosen: tuple[str, ...], left_out: tuple[str, 
             raise StoreError(f"{name}: column {one!r} must hold real numbers, got {schema.field(one).type}.")
     wanted = wanted_columns(name, names, chosen, left_out)
     if not wanted:
-        raise StoreError(f"{name}: has no column of numbers; there are {', '.join(schema.names) or 'none at all'}.")
+        raise StoreError(f"{name}: has no column of numbers; there are {listed(schema.names)}.")
     return [schema.field(one) for one in wanted]
 
 
