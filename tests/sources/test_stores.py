@@ -364,5 +364,5 @@ def test_a_column_that_is_not_there__names_some_of_those_that_are(tmp_path):
     import pyarrow.parquet as pq
 
     pq.write_table(pa.table({f"c{j}": [1.0, 2.0] for j in range(40)}), tmp_path / "wide.parquet")
-    with pytest.raises(ValueError, match="has no column 'b'; there are c0, c1, .*, c11 and 28 more"):
+    with pytest.raises(ValueError, match=r"has no column 'b'; there are c0, c1, .*, c11 and 28 more"):
         open_store(f"{tmp_path / 'wide.parquet'}:b")
