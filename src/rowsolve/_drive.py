@@ -34,6 +34,7 @@ _NO_ROWS = np.empty(0, np.int64)
 _LONG = 200  # times p rows, in which an x that comes nearer does so visibly
 _WORK_OF_A_LOOK = 10_000  # numbers: reading so many takes as long as judging a burst
 _STEADY = 64  # columns from which on the error decays steadily
+_SHRUNK = 30.0  # times the tolerance
 _NEAR = 10.0  # times how far x may be from a row: no more can be asked where rounding ends the run
 _FAR = 4  # times the usual rows of a burst
 _GROWTH = 1 / 128  # of the run so far: a long run of small bursts would be all overhead
@@ -69,6 +70,7 @@ class Run:
         self.clock = self.system.clock
         self.rows_prepared = 0
         self.prepared_at = 0.0
+        self.rows_to_look_again = 0
         n_rhs, p = self.system.n_rhs, self.system.n_columns
         self.iterates = np.empty((2, p)) if n_rhs == 1 else room_for_vectors(self.system.rows, n_rhs + 1, p)
         self.drops = np.zeros(n_rhs + 1)
@@ -173,6 +175,9 @@ class Run:
             if self.rows_allowed < 1:
                 return Status.MAX_PASSES
             status = self._burst(plan) or next(filter(None, map(self.give_up, self.monitors)), None)
+            if status is Status.CONVERGED and self.method.least_squares and not self._has_seen_enough():
+                self.verdicts = [None] * len(self.verdicts)
+                continue
             if status in (Status.CONVERGED, Status.PRECISION):
                 if self.off.size:
                     return self._contradicted(unsure=self._rows_never_heard().size > 0)
@@ -199,6 +204,23 @@ class Run:
             elif status is not None:
                 self.off = _NO_ROWS
                 return status
+
+    def _has_seen_enough(self) -> bool:
+        """Tell whether all directions have been heard; fresh rows, which need not be satisfied, could not tell.
+
+        They have if the probe has shrunk as x must. Or, as a pass shows, if x satisfies all rows, or none of them reaches
+        what is left of the probe.
+        """
+        monitor = self.monitor
+        shrunk = math.sqrt(monitor.probe_sq / monitor.probe_start_sq)
+        if shrunk <= _SHRUNK * max(self.tolerance.rtol, self.tolerance.eps):
+            return True
+        if monitor.n_rows_seen < self.rows_to_look_again:
+            return False
+        self.rows_to_look_again = 2 * monitor.n_rows_seen + self.system.n_rows
+        if not full_check(self.system, self.x, self.limit).off.size:
+            return True
+        return not rows_that_reach(self.system, self.iterates[-1]).size
 
     def _still_comes_nearer(self) -> bool:
         """Tell whether x may still find its way between the equations and its bounds.

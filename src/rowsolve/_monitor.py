@@ -127,9 +127,10 @@ class Monitor:
 
     @property
     def relative_error(self) -> float:
-        """The estimated error over ``norm(x)``; 0 over 0 is 0."""
-        if self.norm_x > 0.0:
-            return self.error / self.norm_x
+        """The estimated error over ``norm(x)``, which counts as in `Tolerance`; 0 over 0 is 0."""
+        unit = max(self.norm_x, self.tolerance.eps * self.norm_x0)
+        if unit > 0.0:
+            return self.error / unit
         return math.inf if self.error > 0.0 else self.error
 
     @property

@@ -187,9 +187,9 @@ class System:
         b = frozen((weights * self.b[order].T).T)
         return System(self.source.take(order, weights), b, self.clock)
 
-    def keep_time(self) -> None:
-        """Raise if the deadline has passed."""
-        if self.clock.left < 0.0:
+    def keep_time(self, seconds: float = 0.0) -> None:
+        """Raise if the deadline has passed, or will before something is done that takes so many `seconds`."""
+        if self.clock.left < seconds:
             raise OutOfTime
 
     def count(self, order: np.ndarray) -> None:

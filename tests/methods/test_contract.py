@@ -202,3 +202,12 @@ def test_every_method__is_a_frozen_dataclass_with_words(name):
     for field in dataclasses.fields(method):
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(method, field.name, 1)
+
+
+def test_extended__is_not_done_before_it_has_heard_rows_that_it_seldom_draws():
+    rng = np.random.default_rng(0)
+    A = np.zeros((400, 20))
+    A[:200, :10], A[200:, 10:] = rng.standard_normal((200, 10)), 0.1 * rng.standard_normal((200, 10))
+    x = np.r_[np.zeros(10), np.ones(10)]
+    solution = rowsolve.solve(A, A @ x, "extended", rng=0, max_passes=4000 if JIT else 20)
+    assert solution.status.name != "CONVERGED" or relative_error(solution.x, x) < 5e-6

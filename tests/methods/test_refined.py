@@ -142,3 +142,23 @@ def test_no_preconditioner__is_not_deceived_by_symmetry(seed, condition):
     assert solution.status is Status.CONVERGED
     assert true < 3e-6
     assert true < 3 * solution.error_estimate
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-3, 1.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_no_preconditioner__stays_at_the_least_norm_solution_of_a_deficient_system(seed, noise):
+    # What is left of the gradient there is rounding: a step along it would lead far into the null space.
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((60, 3)) @ rng.standard_normal((3, 10))
+    b = A @ np.ones(10) + noise * rng.standard_normal(60)
+    solution = rowsolve.solve(A, b, rowsolve.Refined("none"), rng=seed, max_passes=150)
+    assert solution.status is Status.CONVERGED
+    assert relative_error(solution.x, np.linalg.lstsq(A, b, rcond=1e-10)[0]) < 1e-9
+
+
+@pytest.mark.parametrize("condition", [1e6, 1e7, 1e9])
+@pytest.mark.parametrize("seed", range(4))
+def test_no_preconditioner__does_not_claim_what_rounding_forbids(seed, condition):
+    A, b, reference = with_spectrum(60, np.geomspace(1, 1 / condition, 5), seed)
+    solution = rowsolve.solve(A, b, rowsolve.Refined("none"), rng=seed, max_passes=300)
+    assert solution.status is not Status.CONVERGED or relative_error(solution.x, reference) < 5e-6

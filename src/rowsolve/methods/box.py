@@ -240,6 +240,14 @@ class BoxDescent(Descent):
         self.error = np.array([math.hypot(norm(off[inside]) * self.amplification, norm(off[~inside]) * most)])
         self._largest_error = norm(off) * most
 
+    @property
+    def seems_still(self) -> bool:
+        """Never: what is left of a gradient presses against bounds."""
+        return False
+
+    def _look_for_rounding(self, energies: np.ndarray) -> None:
+        """Do nothing, for the same reason."""
+
     def is_below(self, enough: np.ndarray) -> np.ndarray:
         """Tell whether the error is at most `enough`, as far as can be known (see `Descent.is_below`).
 

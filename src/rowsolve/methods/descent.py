@@ -25,6 +25,10 @@ _ROUNDED = 64.0  # units of rounding of b: all equations are satisfied
 _NOTHING = 1e-300  # a gradient of the probe: all rows are zero, or their squares are
 _SPENT = 1e-6  # a probe so short says little but what rounding made of it
 _ROWS_AT_ONCE = 2048  # in one matrix product
+_FLAT = 64.0  # the same of a curvature beside the largest
+_LOST = 6.0  # units of rounding in which a gradient is nothing but that
+_NULL = 64.0  # the same of A z, if no row reaches z
+_CLEAR = 1e-10  # of its square: what is left of a probe beside its part that no row reaches
 _AT_ITS_END = 1e-13  # the length of a probe that takes its own steps and can hardly get shorter
 
 
@@ -40,6 +44,10 @@ class Descent:
     grow in directions in which x has no error at all, for instance where x and A are symmetric, and tell nothing.) The
     largest of the ratios so far is taken: single ones jump up and down, as the gradients do.
 
+    If A has a null space, z keeps its part there, and the ratios grow and grow. When its gradient is nothing but
+    rounding and ``A z`` too, what is left of z is that part, and what it was beside it at each step is known, by
+    Pythagoras.
+
     Several right-hand sides share the passes.
 
     Attributes
@@ -54,12 +62,18 @@ class Descent:
         Whether the gradient has been computed at this x, and not only updated.
     drift : ndarray of shape (n_rhs,)
         What the rounding of a gradient that is only updated may be worth in x.
+    still : ndarray of shape (n_rhs + 1,)
+        Whose fresh gradient was nothing but rounding: they stay where they are.
     """
 
     def __init__(self, system: System, x0: np.ndarray, rng: np.random.Generator, factor: Factor | None = None) -> None:
         self.system, self.factor, self._rng = system, factor, rng
         self.x0, self.last_step = np.atleast_2d(x0).copy(), np.full(system.n_rhs, math.inf)
         self.at = np.vstack([x0, np.zeros(system.n_columns)])
+        self.still, self.amplification, self._unit = np.zeros(len(self.at), dtype=bool), 0.0, 0.0
+        self._told = False  # whether a probe has come to its end
+        self._top, self._null_sq = 0.0, 0.0  # the largest curvature; the squared part of z that no row reaches
+        self._seen: list[tuple[float, float]] = []  # the squared norm of z, and the norm of v, after each step
         self.start()
 
     @property
@@ -70,6 +84,7 @@ class Descent:
     def precondition(self, factor: Factor) -> None:
         """Go on from here with `factor`."""
         self.factor = factor
+        self.still[:], self._told, self.amplification, self._null_sq = False, False, 0.0, 0.0
         if factor.deficient:
             factor.project(self.at[-1:])
             self.start()
@@ -82,8 +97,12 @@ class Descent:
             self.at[-1] = self._new_probe()
         self.slope, squares = self._gradients(1.0, self.at)
         self.fresh = True
-        self.residual_sq = squares[:-1] + self.system.damp**2 * products(self.x, self.x)
+        energies = squares + self.system.damp**2 * products(self.at, self.at)
+        self.residual_sq = energies[:-1]
+        self.uncertainty_sq = _ROUNDED * _EPS * self.residual_sq  # of what is updated by subtraction from now on
         self._set_out()
+        if self.factor is None:
+            self._look_for_rounding(energies)
 
     def _new_probe(self) -> np.ndarray:
         """Return a random vector of unit norm, without what lies in no row if that is known."""
@@ -100,7 +119,13 @@ class Descent:
             moving = np.append(wanted, norm(self.at[-1]) > _AT_ITS_END)
         direction, before = self.direction[moving], self._worth[moving].copy()
         change, squares = self._gradients(0.0, direction)
-        lengths = _ratios(before, squares + self.system.damp**2 * products(direction, direction))
+        sizes_sq = products(direction, direction)
+        curvatures = squares + self.system.damp**2 * sizes_sq
+        self._top = max(self._top, float(_ratios(curvatures, sizes_sq).max()))
+        lengths = _ratios(before, curvatures)
+        if self.factor is None:  # a direction that no row reaches is one of rounding, and its end is far away
+            self.still[moving] |= curvatures <= _FLAT * _EPS * self._top * sizes_sq
+        lengths[self.still[moving]] = 0.0
         self.at[moving] += lengths * direction
         self.slope[moving] += lengths * change
         gained, last_step = np.zeros(len(self.at)), np.append(self.last_step, 0.0)
@@ -115,10 +140,13 @@ class Descent:
             largest = float(np.abs(self.slope[-1]).max())
             if largest < _NOTHING:
                 find_odd_rows(self.system, np.arange(self.system.n_rows))
-            self._unit = 1.0 / (largest or 1.0)
-        self.amplification = 0.0
+            self._unit = self._unit or 1.0 / (largest or 1.0)
+        else:  # it is about 1, and the last one may have been spoilt by a gradient that was only updated
+            self.amplification = 0.0
         self._downhill, self._worth, self.error = np.empty_like(self.at), np.empty(len(self.at)), np.empty(len(self.x))
+        self._worth_at_start = 0.0
         self._look(slice(None))
+        self._worth_at_start = norm(self._downhill[-1])
         self.direction = self._downhill.copy()
         most = self.factor.spread if self.factor is not None else math.sqrt(self._unit * self.amplification)
         self.drift = 8.0 * _EPS * norms(most * self.slope[:-1]) * most
@@ -130,13 +158,63 @@ class Descent:
         if self.factor is not None:
             self.factor.solve(downhill)
         self._downhill[moving], self._worth[moving] = downhill, products(slope, downhill)
-        probe_norm = norm(self._downhill[-1])
-        self.amplification = max(self.amplification, norm(self.at[-1]) / probe_norm if probe_norm > 0.0 else 0.0)
+        if not self._null_sq:
+            self._ask_probe()
         moved = moving if isinstance(moving, slice) else moving[:-1]
         self.error[moved] = norms(self._downhill[:-1][moved]) * self.amplification
 
+    def _ask_probe(self) -> None:
+        probe_norm, worth_norm = norm(self.at[-1]), norm(self._downhill[-1])
+        self._told |= probe_norm < _SPENT
+        if probe_norm < _AT_ITS_END:
+            return
+        if self.factor is None:  # a gradient that was only updated may become smaller than any that is computed
+            worth_norm = max(worth_norm, _LOST * _EPS * self._worth_at_start)
+        self._seen.append((probe_norm**2, worth_norm))
+        self.amplification = max(self.amplification, probe_norm / worth_norm if worth_norm > 0.0 else 0.0)
+
+    @property
+    def steepness(self) -> np.ndarray:
+        """How far each x would go downhill, by the model of the preconditioner."""
+        return norms(self._downhill[:-1])
+
+    @property
+    def found_null_space(self) -> bool:
+        """Whether some directions are in no row, as the probe has found."""
+        return self._null_sq > 0.0
+
+    @property
+    def probe_is_done(self) -> bool:
+        """Whether the probe cannot tell more than it has."""
+        return self._told or bool(self.still[-1])
+
+    @property
+    def seems_still(self) -> bool:
+        """Whether some gradient, as it was updated, has become so small that a fresh one would be mere rounding."""
+        if self.factor is not None:
+            return False
+        small = norms(self.slope) <= self._rounding_of_gradients(np.append(self.residual_sq, 0.0))
+        return bool(np.any(small & ~self.still))
+
+    def _rounding_of_gradients(self, energies: np.ndarray) -> np.ndarray:
+        """Return the size of what rounding alone, which is random, makes of the sums in ``A'r`` and of r itself."""
+        unit = _LOST * _EPS * math.sqrt(self._top * min(1.0, self.system.n_columns / self.system.n_rows))
+        return unit * (np.sqrt(energies) + math.sqrt(self._top) * norms(self.at))
+
+    def _look_for_rounding(self, energies: np.ndarray) -> None:
+        """Note whose fresh gradient is nothing but rounding, and whether what is left of z lies in no row."""
+        size_sq = norm(self.at[-1]) ** 2
+        self._top = max(self._top, float(energies[-1]) / size_sq)
+        self.still = norms(self.slope) <= self._rounding_of_gradients(energies)
+        if self.still[-1] and not self._null_sq and energies[-1] <= (_NULL * _EPS) ** 2 * self._top * size_sq:
+            self._null_sq = size_sq
+            beside = [(total - size_sq, worth) for total, worth in self._seen if total - size_sq > _CLEAR * size_sq]
+            self.amplification = max((math.sqrt(part) / worth for part, worth in beside if worth > 0.0), default=0.0)
+            self.error = norms(self._downhill[:-1]) * self.amplification
+
     def _gradients(self, weight: float, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Make one pass: ``A'(weight * b - A v)`` less ``damp**2 v``, and the sums of squares inside."""
+        started = self.system.clock.elapsed
         system, alone, times_used = self.system, self.system.n_rhs == 1, max(1, len(vectors) // 2)
         vectors = vectors if alone else laid_out(system.rows, vectors)
         gradients, squares = -(system.damp**2) * vectors, np.zeros(len(vectors))
@@ -163,6 +241,7 @@ class Descent:
         if not np.isfinite(gradients).all():
             find_odd_rows(system, np.arange(system.n_rows))
             raise ValueError("the squares of `A` and `b` leave the range of float64: rescale them.")
+        self.seconds_a_pass = self.system.clock.elapsed - started
         return gradients, squares
 
     def is_below(self, enough: np.ndarray) -> np.ndarray:
@@ -177,7 +256,8 @@ class Descent:
             return below
         at_rest = self.last_step <= _AT_REST * enough
         if self.x0.any():
-            share = math.sqrt(_UNLUCKY * self.system.n_columns) * norm(self.at[-1])
+            left = norm(self._downhill[-1]) * self.amplification if self._null_sq else norm(self.at[-1])
+            share = math.sqrt(_UNLUCKY * self.system.n_columns) * left
             worst = share / (1.0 - share) * norms(self.x - self.x0) if share < 1.0 else math.inf
             at_rest &= worst <= enough
         return below & (at_rest | (residuals <= _ROUNDED * _EPS * self.system.norms_b))
@@ -190,7 +270,13 @@ class Descent:
         """
         norms_x, n, p = norms(self.x), self.system.n_rows, self.system.n_columns
         if self.factor is None:
-            return max(_EPS * math.sqrt(p), 0.3 * eps * math.sqrt(p / n)) * norms_x
+            known = max(_EPS * math.sqrt(p), 0.3 * eps * math.sqrt(p / n)) * norms_x
+            if not self.probe_is_done:
+                return known
+            condition_sq = self._top * self._unit * self.amplification
+            of_sums = condition_sq * np.sqrt(self.residual_sq / (self._top or 1.0))
+            of_products = min(math.sqrt(p), 8.0) * math.sqrt(condition_sq) * norms_x
+            return np.maximum(known, _EPS / math.sqrt(n) * (of_products + of_sums))
         as_given = 0.3 * eps * self.factor.harm / math.sqrt(n * p) * norms_x
         of_sums = np.sqrt(self.residual_sq / p) * self.factor.spread
         of_products = min(1.0, 8.0 / math.sqrt(p)) * norms_x  # their terms are that much smaller than x

@@ -24,6 +24,7 @@ _RANK_RCOND = 1e-13  # below it the singular values are asked which directions t
 _MANY_FLOPS = 1e8  # from here on it pays to try single precision first
 _IN_RANGE = {np.dtype(np.float32): 1e6, np.dtype(np.float64): 1e60}  # entries whose squares are well in range
 _EVEN = 4.0  # columns whose lengths differ by less need not be made equal
+_TIMES_CHOLESKY = 4.0  # that a factorization takes if that one failed
 _ROOM, _MUCH_ROOM = 2e7, 2e8  # bytes of rows gathered at a time
 _POWER_STEPS = 12
 _VECTORS = 4
@@ -119,10 +120,12 @@ def factor_of(system: System, order: np.ndarray, *, rough: bool = False) -> Fact
     damp = system.damp / stand_for
     much = order.size * float(p) ** 2 > _MANY_FLOPS and not isinstance(system.rows, CSRRows)
     for dtype in (np.float32, np.float64) if rough and much else (np.float64,):
+        started = system.clock.elapsed
         triangle = _by_cholesky(system, order, damp, np.dtype(dtype)) if order.size >= p or damp else None
         if triangle is not None:
             triangle *= stand_for
             return Factor(triangle)
+        system.keep_time(_TIMES_CHOLESKY * (system.clock.elapsed - started))
     with blas_threads(order.size * float(p) ** 2, system.threads):
         return _by_qr(system, order, damp, stand_for)
 

@@ -29,6 +29,7 @@ _PIVOTING = 10  # factorizations of the free columns, where there are bounds
 _LARGEST = 10_000  # columns, of a dense triangle
 _EPS = float(np.finfo(float).eps)
 _VECTORS_PER_PASS = 8  # a pass takes as long for so many vectors as for two: from then on, arithmetic does
+_FOR_THE_RANK = 2.0  # times the passes so far
 _TRIES = 2  # fresh gradients that do not halve the error, before rounding is held responsible
 
 
@@ -78,31 +79,43 @@ class Refined(StepMethod):
     def _steps(self, system, x0, tolerance, rng):
         descent = (BoxDescent if system.bounds is not None else Descent)(system, x0, rng)
         norms_x0, tries, error_at_start = norms(np.atleast_2d(x0)), 0, np.full(system.n_rhs, math.inf)
-        errors = [descent.error.copy()]
+        slopes = [descent.steepness]
         while True:
             norms_x = norms(descent.x)
             floor = descent.rounding(tolerance.eps)
             allowed = tolerance.at(norms_x, norms_x0)
-            enough = np.maximum(allowed, floor if len(errors) > 1 else 0.0)  # far from x* sums in A'r are rounded more
-            stalled = (len(errors) > 2) & (descent.error > 0.5 * errors[-3 if len(errors) > 2 else 0])
+            enough = np.maximum(allowed, floor if len(slopes) > 1 else 0.0)  # far from x* sums in A'r are rounded more
+            stalled = (len(slopes) > 2) & (descent.steepness > 0.5 * slopes[-3 if len(slopes) > 2 else 0])
             tolerated = np.where(stalled, 1e-4, 0.1) * np.maximum(descent.error, enough)
             behind = ~descent.is_below(enough)
-            if not descent.fresh and (descent.drift > tolerated).any():
+            if not descent.fresh and ((descent.drift > tolerated).any() or descent.seems_still):
                 descent.start()  # a gradient that was only updated is not good enough any more
                 behind = ~descent.is_below(enough)
                 tries = tries + 1 if (descent.error >= 0.5 * error_at_start)[behind].any() else 0
                 error_at_start = descent.error.copy()
-            system.residual_norm = math.sqrt(float(np.sum(descent.residual_sq)))
-            if not behind.any() or tries > _TRIES:
+            system.residual_norm = math.sqrt(float(np.maximum(descent.residual_sq - descent.uncertainty_sq, 0.0).sum()))
+            still = descent.still[:-1][
+                behind
+            ].all()  # no x can be bettered; the probe may have to tell how good they are
+            if not behind.any() or tries > _TRIES or (still and descent.probe_is_done):
                 error = np.maximum(descent.error, floor)
+                self._tell_rank(descent, len(slopes))
                 yield Step(descent.x, error, Status.PRECISION if (error > allowed).any() else Status.CONVERGED)
-            self._precondition(descent, errors, enough, tolerance.rtol, rng)
+            if not still:
+                self._precondition(descent, slopes, enough, tolerance.rtol, rng)
             yield Step(descent.x, np.maximum(descent.error, floor))
             descent.step(behind)
-            errors.append(descent.error.copy())
+            slopes.append(descent.steepness)
+
+    def _tell_rank(self, descent: Descent, n_steps: int) -> None:
+        """Where some directions are in no row, find out how many, if that costs little beside the steps taken."""
+        system = descent.system
+        wanted = self.preconditioner == "auto" and descent.found_null_space
+        if wanted and cheapest_sample(system, 0.0, only_all=True)[1] <= _FOR_THE_RANK * n_steps:
+            system.rank = factor_of(system, np.arange(system.n_rows)).rank
 
     def _precondition(
-        self, descent: Descent, errors: list[np.ndarray], enough: np.ndarray, rtol: float, rng: np.random.Generator
+        self, descent: Descent, slopes: list[np.ndarray], enough: np.ndarray, rtol: float, rng: np.random.Generator
     ) -> None:
         """Make a factor if one is wanted and pays: if it costs less than the passes that it saves."""
         system, bounded = descent.system, descent.system.bounds is not None
@@ -112,29 +125,31 @@ class Refined(StepMethod):
         digits = math.log(descent.error[worst] / enough[worst]) if descent.x.any() else -math.log(max(rtol, _EPS))
         n_rows, cost = cheapest_sample(system, digits, only_all=self.preconditioner == "all" or bounded)
         a_pass = _price_of_pass(system)
-        left = a_pass * passes_left(system, [float(error[worst]) for error in errors], digits)
-        if self.preconditioner == "auto" and not cost <= min(left, _MOST_PASSES):  # it is infinite if it cannot be made
-            return
+        left = a_pass * passes_left(system, [float(slope[worst]) for slope in slopes], digits)
+        affordable = system.clock.left / descent.seconds_a_pass * a_pass  # before the deadline, if there is one
+        if self.preconditioner == "auto" and not cost <= min(left, affordable, _MOST_PASSES):
+            return  # a factor that cannot be made has an infinite price
         order = np.arange(system.n_rows) if n_rows == system.n_rows else np.sort(system.sample(n_rows, rng)[0])
         factor = factor_of(system, order, rough=not bounded)
         if factor.deficient and n_rows < system.n_rows:
             factor = factor_of(system, np.arange(system.n_rows))  # what is in no row is a matter of all rows
         system.rank = factor.rank
         descent.precondition(factor)
+        slopes.clear()  # they were not preconditioned
 
 
-def passes_left(system: System, errors: list[float], digits: float) -> float:
+def passes_left(system: System, slopes: list[float], digits: float) -> float:
     """Predict how many more passes it takes without a preconditioner.
 
     At first as many as with random rows, for which the error falls by ``sqrt(p / n)`` a pass. Then none before there is
-    something to go by. The estimates jump up and down, and outlying singular values hold up the first passes: so the
-    best of three are compared with the best of three before.
+    something to go by. Slopes jump up and down, and outlying singular values hold up the first passes: so the best of
+    three are compared with the best of three before. (Errors would not do: they are known late if A has a null space.)
     """
-    if len(errors) == 1:
+    if len(slopes) == 1:
         return max(_CHEAP, 2.0 * digits / math.log(max(system.n_rows / system.n_columns, 2.0)))
-    if len(errors) < 8:
+    if len(slopes) < 8:
         return 0.0
-    fall = math.log(min(errors[-6:-3]) / min(errors[-3:])) / 3.0
+    fall = math.log(min(slopes[-6:-3]) / min(slopes[-3:])) / 3.0
     return digits / fall if fall > 0.0 else math.inf
 
 
