@@ -208,8 +208,8 @@ class Run:
     def _has_seen_enough(self) -> bool:
         """Tell whether all directions have been heard; fresh rows, which need not be satisfied, could not tell.
 
-        They have if the probe has shrunk as x must. Or, as a pass shows, if x satisfies all rows, or none of them reaches
-        what is left of the probe.
+        They have if the probe has shrunk as x must. Or, as a pass shows, if x satisfies all rows, or if none of them
+        reaches what is left of the probe.
         """
         monitor = self.monitor
         shrunk = math.sqrt(monitor.probe_sq / monitor.probe_start_sq)
