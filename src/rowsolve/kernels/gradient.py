@@ -15,25 +15,31 @@ from rowsolve.kernels.rows import CSRRows, DenseRows, add_row_to_both, measure_r
 
 
 def _dense_gradient(rows, b, weight, start, stop, vectors, out, squares):
+    """Take four rows at a time: the vectors, too, are loaded and stored, and a row is no longer than they are."""
     x, z, g, h = vectors[0], vectors[1], out[0], out[1]
-    for i in range(start, stop - 1, 2):
-        a, c = rows.values[i], rows.values[i + 1]
-        ax, az, cx, cz = 0.0, 0.0, 0.0, 0.0
+    fours = start + (stop - start) // 4 * 4
+    for i in range(start, fours, 4):
+        a, c, d, e = rows.values[i], rows.values[i + 1], rows.values[i + 2], rows.values[i + 3]
+        ax, az, cx, cz, dx, dz, ex, ez = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         for j in range(x.size):
-            one, two = np.float64(a[j]), np.float64(c[j])
-            ax += one * x[j]
-            az += one * z[j]
-            cx += two * x[j]
-            cz += two * z[j]
+            first, second, third, fourth = np.float64(a[j]), np.float64(c[j]), np.float64(d[j]), np.float64(e[j])
+            ax += first * x[j]
+            az += first * z[j]
+            cx += second * x[j]
+            cz += second * z[j]
+            dx += third * x[j]
+            dz += third * z[j]
+            ex += fourth * x[j]
+            ez += fourth * z[j]
         ax, cx = weight * b[i] - ax, weight * b[i + 1] - cx
+        dx, ex = weight * b[i + 2] - dx, weight * b[i + 3] - ex
         for j in range(x.size):
-            one, two = np.float64(a[j]), np.float64(c[j])
-            g[j] += ax * one + cx * two
-            h[j] -= az * one + cz * two
-        squares[0] += ax * ax + cx * cx
-        squares[1] += az * az + cz * cz
-    if (stop - start) % 2:
-        i = stop - 1
+            first, second, third, fourth = np.float64(a[j]), np.float64(c[j]), np.float64(d[j]), np.float64(e[j])
+            g[j] += ax * first + cx * second + dx * third + ex * fourth
+            h[j] -= az * first + cz * second + dz * third + ez * fourth
+        squares[0] += ax * ax + cx * cx + dx * dx + ex * ex
+        squares[1] += az * az + cz * cz + dz * dz + ez * ez
+    for i in range(fours, stop):
         _, dot, probe_dot = measure_row(rows, i, x, z)
         gap = weight * b[i] - dot
         add_row_to_both(rows, i, gap, -probe_dot, g, h)
