@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rowsolve._solution import Residual
-from rowsolve._system import System
+from rowsolve._system import Part, Piece, System
 from rowsolve.kernels.many import add_gradients_of_many, laid_out, products_of
 from rowsolve.kernels.rows import distances, inspect_rows, norms_at, residuals
 
@@ -35,10 +35,12 @@ class Finding:
 
 def residuals_of(system: System, order: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Return ``b_i - <a_i, x>`` for the rows in `order`."""
-    out = np.empty(order.size)
-    residuals(system.rows, system.b, order, x, out)
+    found = [np.empty(0)]
+    for part in system.parts(order):
+        found.append(np.empty(part.order.size))
+        residuals(part.rows, part.of(system.b), part.order, x, found[-1])
     system.rows_read += order.size
-    return out
+    return np.concatenate(found)
 
 
 def rows_off(system: System, order: np.ndarray, x: np.ndarray, limit: np.ndarray) -> tuple[np.ndarray, float]:
@@ -67,10 +69,10 @@ def full_check(system: System, x: np.ndarray, limit: np.ndarray) -> Finding:
     off, p, unit = np.zeros(system.n_rows, dtype=bool), system.n_columns, 1.0 / system.norm_b
     parts: dict[int, tuple[float, np.ndarray, np.ndarray]] = {}
 
-    def look(start: int, stop: int, odd: np.ndarray) -> None:
-        gradient, touched, rows_off = np.zeros(p), np.zeros((2, 2, p)), off[start:stop]
-        total = inspect_rows(system.rows, system.b, start, x, limit[0], unit, rows_off, gradient, touched, odd)
-        parts[start] = total, gradient, touched
+    def look(piece: Piece, start: int, stop: int, odd: np.ndarray) -> None:
+        gradient, touched, rows_off = np.zeros(p), np.zeros((2, 2, p)), piece.of(off)[start:stop]
+        total = inspect_rows(piece.rows, piece.of(system.b), start, x, limit[0], unit, rows_off, gradient, touched, odd)
+        parts[piece.first + start] = total, gradient, touched
 
     system.pass_over(look)
     totals, gradients, touched = zip(*(parts[start] for start in sorted(parts)), strict=True)
@@ -82,12 +84,12 @@ def full_check(system: System, x: np.ndarray, limit: np.ndarray) -> Finding:
 def _full_check_of_many(system: System, x: np.ndarray, limit: np.ndarray) -> Finding:
     vectors = laid_out(system.rows, np.vstack([x, np.zeros(system.n_columns)]))  # a probe of zero: kernels expect one
     total, off, gradient, squares = 0.0, [], np.zeros_like(vectors), np.zeros(len(vectors))
-    for start, stop in system.pieces(times_used=2 * system.n_rhs):
-        order = np.arange(start, stop)
-        out, part = _look(system, order, x)
-        add_gradients_of_many(system.rows, system.b, 1.0, order, vectors, gradient, squares)
-        total += part
-        off.append(order[_exceeds(out, limit)])
+    for piece in system.pieces(times_used=2 * system.n_rhs):
+        part = Part(piece.rows, np.arange(piece.start, piece.stop))
+        out, of_part = _look_at(system, part, piece.of(system.b), piece.of(system.largest_b), x)
+        add_gradients_of_many(piece.rows, piece.of(system.b), 1.0, part.order, vectors, gradient, squares)
+        total += of_part
+        off.append(piece.first + part.order[_exceeds(out, limit)])
     residual = Residual(_relative(total, system, slice(None)), system.n_rows, 0, full=True, gradient=_norm(gradient))
     return Finding(residual, np.concatenate(off))
 
@@ -100,33 +102,47 @@ def _largest_share(touched: np.ndarray) -> float:
 
 def rows_that_reach(system: System, z: np.ndarray, limit: float = 0.0) -> np.ndarray:
     """Make one pass over A; return the rows i with ``abs(<a_i, z>) / norm(a_i)`` above `limit` and above rounding."""
-    zero, limit = np.zeros(system.n_rows), max(limit, _ORTHOGONAL * float(np.linalg.norm(z)))
-    found = []
-    for start, stop in system.pieces():
-        order, out = np.arange(start, stop), np.empty(stop - start)
-        distances(system.rows, zero, order, z, out, 1.0, system.odd)
-        found.append(order[~(out <= limit)])
+    limit, found = max(limit, _ORTHOGONAL * float(np.linalg.norm(z))), []
+    for piece in system.pieces():
+        order, out = np.arange(piece.start, piece.stop), np.empty(piece.n_rows)
+        distances(piece.rows, np.zeros(piece.stop), order, z, out, 1.0, system.odd)
+        found.append(piece.first + order[~(out <= limit)])
     return np.concatenate(found)
 
 
 def far_from_usual(system: System, z: np.ndarray, rng: np.random.Generator) -> float:
     """Return a distance from `z` that stands out: 10 times the median of some rows."""
     order, _ = system.sample(ROWS_TO_CHECK, rng)
-    out = np.empty(order.size)
-    distances(system.rows, np.zeros(system.n_rows), order, z, out, 1.0, system.odd)
+    found = [np.empty(0)]
+    for part in system.parts(order):
+        found.append(np.empty(part.order.size))
+        distances(part.rows, np.zeros(part.order.max() + 1), part.order, z, found[-1], 1.0, system.odd)
     system.rows_read += order.size
-    return _STANDS_OUT * float(np.median(out))
+    return _STANDS_OUT * float(np.median(np.concatenate(found)))
 
 
 def _look(system: System, order: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, float]:
     """Return the distance of each x from the hyperplane of each row, and ``sum(r**2)`` in units of ``norm_b**2``."""
+    found, total = [np.empty((0, *system.b.shape[1:]))], 0.0
+    for part in system.parts(order):
+        out, of_part = _look_at(system, part, part.of(system.b), part.of(system.largest_b), x)
+        found.append(out)
+        total += of_part
+    return np.concatenate(found), total
+
+
+def _look_at(
+    system: System, part: Part, b: np.ndarray, largest_b: np.ndarray, x: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """Do that for the rows of a part, whose right-hand sides are given."""
+    order = part.order
     if system.n_rhs == 1:
         out = np.empty(order.size)
-        return out, float(distances(system.rows, system.b, order, x, out, 1.0 / system.norm_b, system.odd))
+        return out, float(distances(part.rows, b, order, x, out, 1.0 / system.norm_b, system.odd))
     products, norms_sq = np.empty((order.size, system.n_rhs)), np.empty(order.size)
-    products_of(system.rows, order, laid_out(system.rows, x), products)
-    norms_at(system.rows, system.largest_b, order, norms_sq, system.odd)
-    gaps, usable = system.b[order] - products, norms_sq[:, None] > 0.0
+    products_of(part.rows, order, laid_out(part.rows, x), products)
+    norms_at(part.rows, largest_b, order, norms_sq, system.odd)
+    gaps, usable = b[order] - products, norms_sq[:, None] > 0.0
     out = np.divide(np.abs(gaps), np.sqrt(norms_sq)[:, None], out=np.zeros_like(gaps), where=usable)
     return out, float(np.sum((gaps / system.norm_b) ** 2))
 

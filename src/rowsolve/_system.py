@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from rowsolve.kernels.rows import NON_FINITE, ZERO, ZERO_AGAINST_B, frozen, norm
 if TYPE_CHECKING:
     from rowsolve.sources import Source
 
-__all__ = ["Clock", "OutOfTime", "System"]
+__all__ = ["Clock", "OutOfTime", "Part", "Piece", "System"]
 
 # Numbers read between two looks at the clock and at Ctrl-C: about 10 ms. Fixed, not timed, so that the same
 # seed gives the same bits.
@@ -54,6 +54,36 @@ class Clock:
         self.paused += seconds
 
 
+class Piece(NamedTuple):
+    """Rows that follow each other, and are in memory now: ``rows[start:stop]``, where row 0 is row `first` of A."""
+
+    rows: Any
+    first: int
+    start: int
+    stop: int
+
+    @property
+    def n_rows(self) -> int:
+        """How many they are."""
+        return self.stop - self.start
+
+    def of(self, values: np.ndarray) -> np.ndarray:
+        """Return `values`, one for each row of A, as they go with `rows`."""
+        return values[self.first :]
+
+
+class Part(NamedTuple):
+    """Rows from here and there that are in memory now: ``rows[order]``, or rows `numbers` of A if these are given."""
+
+    rows: Any
+    order: np.ndarray
+    numbers: np.ndarray | None = None
+
+    def of(self, values: np.ndarray) -> np.ndarray:
+        """Return `values`, one for each row of A, as they go with `rows`."""
+        return values if self.numbers is None else values[self.numbers]
+
+
 class System:
     """``A x = b`` with its rows in a form that kernels take.
 
@@ -77,6 +107,8 @@ class System:
         The least and the largest value of each entry of x, for methods that take bounds.
     rank : int or None
         The rank of A, once a factorization has told it.
+    room : float
+        Bytes that a method may use for what it makes of the rows.
     residual_norm : float
         ``norm(b - A x)`` at the least-squares solution, once a method has found it; else NaN.
     """
@@ -109,6 +141,7 @@ class System:
         self.odd = np.full(3, -1)
         self.contradiction: int | None = None
         self.on_piece: Callable[[], None] = lambda: None
+        self.room = math.inf
         self._used = np.zeros(self.n_rows, dtype=bool)
 
     @cached_property
@@ -121,8 +154,8 @@ class System:
         """The norm of each right-hand side."""
         return np.array([self.norm_b]) if self.n_rhs == 1 else np.linalg.norm(self.b, axis=0)
 
-    def pieces(self, times_used: int = 1, n_rows: int | None = None) -> Iterator[tuple[int, int]]:
-        """Yield (start, stop) over all rows: one counted pass, which Ctrl-C and the deadline can end.
+    def pieces(self, times_used: int = 1, n_rows: int | None = None) -> Iterator[Piece]:
+        """Yield all rows in pieces: one counted pass, which Ctrl-C and the deadline can end.
 
         `times_used` is how often each number is used, so that a piece takes about as long as a burst. `n_rows` is the
         length of a list of rows to go over instead.
@@ -130,12 +163,22 @@ class System:
         total = self.n_rows if n_rows is None else n_rows
         size = max(1, int(WORK_OF_A_BURST / (self.entries_per_row * times_used)))
         for start in range(0, total, size):
-            stop = min(start + size, total)
-            yield start, stop
-            self.rows_read += stop - start
-            self.look_at_odd_rows()
-            self.on_piece()
-            self.keep_time()
+            piece = Piece(self.rows, 0, start, min(start + size, total))
+            yield piece
+            self._end_piece(piece)
+
+    def _end_piece(self, piece: Piece) -> None:
+        self.rows_read += piece.n_rows
+        self.look_at_odd_rows()
+        self.on_piece()
+        self.keep_time()
+
+    def parts(self, order: np.ndarray) -> Iterator[Part]:
+        """Yield the rows in `order` as they can be in memory at once, from its first to its last; they are not counted.
+
+        Rows that kernels note in `odd` meanwhile are numbered as in a part.
+        """
+        yield Part(self.rows, order)
 
     def threads_for(self, work: float) -> int:
         """Return how many threads are worth waking for `work` numbers to be used."""
@@ -156,18 +199,19 @@ class System:
             np.copyto(self.odd, odd, where=odd >= 0)
 
     def pass_over(
-        self, call: Callable[[int, int, np.ndarray], None], times_used: int = 1, n_rows: int | None = None
+        self, call: Callable[[Piece, int, int, np.ndarray], None], times_used: int = 1, n_rows: int | None = None
     ) -> None:
-        """Run ``call(start, stop, odd)`` over all rows, or a list of `n_rows`, on all threads (see `pieces`)."""
-        for start, stop in self.pieces(times_used, n_rows):
-            self.in_slices(call, start, stop, (stop - start) * self.entries_per_row * times_used)
+        """Run ``call(piece, start, stop, odd)`` over all rows, or a list of `n_rows`, on all threads (see `pieces`)."""
+        for piece in self.pieces(times_used, n_rows):
+            work = piece.n_rows * self.entries_per_row * times_used
+            self.in_slices(partial(call, piece), piece.start, piece.stop, work)
 
     def norms_sq(self) -> np.ndarray:
         """Return the squared norm of each row, 0 for one that defines no hyperplane: one pass."""
         found = np.empty(self.n_rows)
 
-        def fill(start: int, stop: int, odd: np.ndarray) -> None:
-            norms_of(self.rows, self.largest_b, start, stop, found, odd)
+        def fill(piece: Piece, start: int, stop: int, odd: np.ndarray) -> None:
+            norms_of(piece.rows, piece.of(self.largest_b), start, stop, piece.of(found), odd)
 
         self.pass_over(fill)
         return found

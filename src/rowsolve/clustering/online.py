@@ -112,9 +112,9 @@ def cluster_rows(
     deal(cards, 0, rng.random(sample.size), sample)
     moving = _Moving(system, rows, b, sample, n_clusters, rng, metric, rate)
     labels = np.empty(system.n_rows, np.int64)
-    for start, stop in system.pieces(times_used=1 + moving.k // 8):  # several products for each number that is loaded
-        order = np.empty(stop - start, np.int64)
-        deal(cards, start, rng.random(order.size), order)
+    for piece in system.pieces(times_used=1 + moving.k // 8):  # several products for each number that is loaded
+        order = np.empty(piece.n_rows, np.int64)
+        deal(cards, piece.start, rng.random(order.size), order)
         moving.take(system, rows, b, order, labels)
     return moving.clusters(labels)
 

@@ -50,8 +50,8 @@ class _Plan(ObliviousPlan):
         deal(self.cards, self.n_in_pack, rng.random(new.size), new)
         ratios = np.empty(new.size)
 
-        def find(start, stop, _odd):
-            find_parts(system.rows, new, start, stop, self.basis, self.rows.parts, ratios)
+        def find(piece, start, stop, _odd):
+            find_parts(piece.rows, new, start, stop, self.basis, self.rows.parts, ratios)
 
         system.pass_over(find, times_used=1 + r // 8, n_rows=new.size)
         self.n_in_pack += new.size

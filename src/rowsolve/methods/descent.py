@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from rowsolve.kernels.rows import DenseRows, norm
 from rowsolve.methods.factor import Factor, find_odd_rows
 
 if TYPE_CHECKING:
-    from rowsolve._system import System
+    from rowsolve._system import Piece, System
 
 __all__ = ["Descent"]
 
@@ -220,21 +221,21 @@ class Descent:
         gradients, squares = -(system.damp**2) * vectors, np.zeros(len(vectors))
         parts: list[tuple[int, np.ndarray, np.ndarray]] = []
 
-        def add(start: int, stop: int, _: np.ndarray) -> None:
-            out, square = np.zeros_like(vectors), np.zeros(len(vectors))
+        def add(piece: Piece, start: int, stop: int, _: np.ndarray) -> None:
+            out, square, b = np.zeros_like(vectors), np.zeros(len(vectors)), piece.of(system.b)
             if alone:
-                add_gradients(system.rows, system.b, weight, start, stop, vectors, out, square)
-            elif isinstance(system.rows, DenseRows):
-                _add_by_blas(system, weight, start, stop, vectors, out, square)
+                add_gradients(piece.rows, b, weight, start, stop, vectors, out, square)
+            elif isinstance(piece.rows, DenseRows):
+                _add_by_blas(piece.rows.values, b, weight, start, stop, vectors, out, square)
             else:
-                add_gradients_of_many(system.rows, system.b, weight, np.arange(start, stop), vectors, out, square)
+                add_gradients_of_many(piece.rows, b, weight, np.arange(start, stop), vectors, out, square)
             parts.append((start, out, square))
 
-        for first, last in system.pieces(times_used):
+        for piece in system.pieces(times_used):
             parts.clear()
-            work = (last - first) * system.entries_per_row * times_used
+            work = piece.n_rows * system.entries_per_row * times_used
             with blas_threads(0.0 if alone else work, 1):
-                system.in_slices(add, first, last, work)
+                system.in_slices(partial(add, piece), piece.start, piece.stop, work)
             for _, out, square in sorted(parts, key=lambda part: part[0]):  # the same sum whichever thread was first
                 gradients += out
                 squares += square
@@ -284,15 +285,16 @@ class Descent:
 
 
 def _add_by_blas(
-    system: System, weight: float, start: int, stop: int, vectors: np.ndarray, out: np.ndarray, squares: np.ndarray
-) -> None:
+    values: np.ndarray, b: np.ndarray, weight: float, start: int, stop: int,
+    vectors: np.ndarray, out: np.ndarray, squares: np.ndarray,
+) -> None:  # fmt: skip
     """Do what `add_gradients_of_many` does, for dense rows: with many vectors, BLAS is several times faster."""
     for first in range(start, stop, _ROWS_AT_ONCE):
         last = min(first + _ROWS_AT_ONCE, stop)
-        rows = np.asarray(system.rows.values[first:last], dtype=float)
+        rows = np.asarray(values[first:last], dtype=float)
         gaps = -(rows @ vectors.T)
         if weight != 0.0:
-            gaps[:, :-1] += weight * system.b[first:last]
+            gaps[:, :-1] += weight * b[first:last]
         squares += products(gaps.T, gaps.T)
         out += gaps.T @ rows
 

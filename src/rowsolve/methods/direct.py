@@ -62,7 +62,8 @@ def _square(system: System, x0: np.ndarray, tolerance: Tolerance, rng: np.random
     sample = system.part(system.sample(p + _SPARE, rng)[0])
     if sample is None or sample.n_rows < p + _SPARE // 2:
         return None
-    (rows,) = gather(sample, np.arange(sample.n_rows), room=math.inf)
+    (part,) = sample.parts(np.arange(sample.n_rows))
+    (rows,) = gather(part, p, room=math.inf)
     square, spare, b = rows[:p], rows[p:], sample.b.reshape(sample.n_rows, -1)
     lu, pivots, info = lapack.dgetrf(square.T)
     if info != 0:

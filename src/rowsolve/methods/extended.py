@@ -69,8 +69,8 @@ def _residual_at(system, x) -> np.ndarray:
     """Return ``b - A x``: where x is to stay if it is the solution already."""
     residual = system.b.copy()
 
-    def fill(start, stop, _odd):
-        residual_of(system.rows, system.b, start, stop, x, residual)
+    def fill(piece, start, stop, _odd):
+        residual_of(piece.rows, system.b, start, stop, x, residual)
 
     if x.any():
         system.pass_over(fill)

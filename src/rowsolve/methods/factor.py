@@ -14,7 +14,7 @@ from rowsolve.kernels.gradient import add_gram, solve_factored, solve_transposed
 from rowsolve.kernels.rows import CSRRows, distances, sum_of_squares
 
 if TYPE_CHECKING:
-    from rowsolve._system import System
+    from rowsolve._system import Part, System
 
 __all__ = ["Factor", "factor_of", "gather"]
 
@@ -131,22 +131,23 @@ def factor_of(system: System, order: np.ndarray, *, rough: bool = False) -> Fact
 
 
 def gather(
-    system: System, order: np.ndarray, dtype: Any = float, start: int = 0, stop: int | None = None, room: float = _ROOM
+    part: Part, n_columns: int, dtype: Any = float, start: int = 0, stop: int | None = None, room: float = _ROOM
 ) -> Iterator[np.ndarray]:
-    """Yield the rows in ``order[start:stop]`` as dense arrays of about `room` bytes."""
+    """Yield the rows ``part.order[start:stop]`` as dense arrays of about `room` bytes."""
+    rows, order = part.rows, part.order
+    n_rows = rows.indptr.size - 1 if isinstance(rows, CSRRows) else len(rows.values)
     stop = order.size if stop is None else stop
-    size = max(1, int(min(stop - start, room / (8 * system.n_columns))))
+    size = max(1, int(min(stop - start, room / (8 * n_columns))))
     for first in range(start, stop, size):
         piece: Any = order[first : min(first + size, stop)]
-        if order.size == system.n_rows:
+        if order.size == n_rows:
             piece = slice(first, min(first + size, stop))  # no copy of what is there as a whole
-        if isinstance(system.rows, CSRRows):
+        if isinstance(rows, CSRRows):
             from scipy import sparse
 
-            shape = (system.n_rows, system.n_columns)
-            yield sparse.csr_array(tuple(system.rows), shape=shape)[piece].toarray().astype(dtype)
+            yield sparse.csr_array(tuple(rows), shape=(n_rows, n_columns))[piece].toarray().astype(dtype)
         else:
-            yield system.rows.values[piece].astype(dtype, copy=False)
+            yield rows.values[piece].astype(dtype, copy=False)
 
 
 def _by_cholesky(system: System, order: np.ndarray, damp: float, dtype: np.dtype) -> np.ndarray | None:
@@ -189,10 +190,11 @@ def _gram(system: System, order: np.ndarray, dtype: np.dtype) -> np.ndarray | No
     """
     p = system.n_columns
     gram = np.zeros((p, p), dtype, order="F")
-    if isinstance(system.rows, CSRRows):
-        add_gram(system.rows, order, gram.T)
-    else:
-        _add_products(system, order, gram)
+    for part in system.parts(order):
+        if isinstance(part.rows, CSRRows):
+            add_gram(part.rows, part.order, gram.T)
+        else:
+            _add_products(system, part, gram)
     trace = float(gram.trace())
     if not math.isfinite(trace):
         find_odd_rows(system, order)
@@ -200,8 +202,8 @@ def _gram(system: System, order: np.ndarray, dtype: np.dtype) -> np.ndarray | No
     return gram if 1.0 / limit < trace / p < limit else None
 
 
-def _add_products(system: System, order: np.ndarray, gram: np.ndarray) -> None:
-    """Add the Gram matrix of the dense rows in `order` to `gram`, each thread that of some of them.
+def _add_products(system: System, part: Part, gram: np.ndarray) -> None:
+    """Add the Gram matrix of dense rows to `gram`, each thread that of some of them.
 
     By numpy's BLAS, which lets other threads run meanwhile, unlike scipy's.
     """
@@ -209,12 +211,12 @@ def _add_products(system: System, order: np.ndarray, gram: np.ndarray) -> None:
 
     def multiply(start: int, stop: int, _: np.ndarray) -> None:
         own = parts[start] = np.zeros_like(gram)
-        for rows in gather(system, order, gram.dtype, start, stop):
+        for rows in gather(part, len(gram), gram.dtype, start, stop):
             own += rows.T @ rows
 
-    work = order.size * float(len(gram)) ** 2
+    work = part.order.size * float(len(gram)) ** 2
     with blas_threads(work, 1):
-        system.in_slices(multiply, 0, order.size, work)
+        system.in_slices(multiply, 0, part.order.size, work)
     for start in sorted(parts):  # the same sum whichever thread was first
         gram += parts[start]
 
@@ -225,8 +227,9 @@ def _by_qr(system: System, order: np.ndarray, damp: float, stand_for: float) -> 
 
     p = system.n_columns
     triangle = damp * np.eye(p) if damp else np.zeros((0, p))
-    for rows in gather(system, order, room=_MUCH_ROOM):
-        triangle = qr(np.vstack([triangle, rows]), mode="r", check_finite=False)[0][:p]
+    for part in system.parts(order):
+        for rows in gather(part, p, room=min(_MUCH_ROOM, system.room / 8)):
+            triangle = qr(np.vstack([triangle, rows]), mode="r", check_finite=False)[0][:p]
     if not np.isfinite(triangle).all():
         find_odd_rows(system, order)
     if len(triangle) == p and triangle.diagonal().all():
@@ -241,5 +244,7 @@ def _by_qr(system: System, order: np.ndarray, damp: float, stand_for: float) -> 
 
 def find_odd_rows(system: System, order: np.ndarray) -> None:
     """Raise for the row in `order` that is not finite, or whose squares leave the range of float64."""
-    distances(system.rows, system.largest_b, order, np.zeros(system.n_columns), np.empty(order.size), 0.0, system.odd)
+    for part in system.parts(order):
+        zero, out = np.zeros(system.n_columns), np.empty(part.order.size)
+        distances(part.rows, part.of(system.largest_b), part.order, zero, out, 0.0, system.odd)
     system.look_at_odd_rows()

@@ -111,8 +111,9 @@ def prepare_sketched(method, system, rng, groups, clusters) -> SketchedPlan:
         plan.centroids[:] = clusters.centroids
     plan.sketch = Sketch(np.zeros((n, size)), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros((n, k)))
 
-    def sketch(start, stop, odd):
-        sketch_rows(system.rows, system.b, start, stop, plan.phi, plan.centroids, plan.sketch, odd)
+    def sketch(piece, start, stop, odd):
+        here = Sketch(*map(piece.of, plan.sketch))
+        sketch_rows(piece.rows, piece.of(system.b), start, stop, plan.phi, plan.centroids, here, odd)
 
     system.pass_over(sketch, times_used=1 + (size + k) // 8)  # several products for each number loaded
     plan.deck = _decks(groups, plan.sketch)
@@ -125,8 +126,8 @@ def _refresh(plan, x) -> None:
     """Compute the residuals at `x` (one pass), from where its way is sketched."""
     system, residual = plan.system, np.empty(plan.system.n_rows)
 
-    def fill(start, stop, _odd):
-        residual_of(system.rows, system.b, start, stop, x, residual)
+    def fill(piece, start, stop, _odd):
+        residual_of(piece.rows, piece.of(system.b), start, stop, x, piece.of(residual))
 
     system.pass_over(fill)
     usable = plan.sketch.length > 0.0
