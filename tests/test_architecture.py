@@ -38,6 +38,7 @@ ROOMS = {
     "_solution": set(),
     "_monitor": {"_solution"},
     "_system": {"_threads", "kernels.rows"},
+    "_stored": {"_system", "kernels.rows", "sources"},
     "_check": {"_solution", "_system", "kernels.many", "kernels.rows"},
     "_drive": {"_check", "_monitor", "_solution", "_system", "_tail", "kernels.rows", "kernels.sweep", "methods"},
     "_pave": {"_system", "_validate", "pavings", "sources", ""},
@@ -45,9 +46,13 @@ ROOMS = {
     "_auto": {"_check", "_drive", "_monitor", "_solution", "_system", "kernels.rows", "methods"},
     "_warmup": {"_check", "_monitor", "_system", "kernels", "methods", "sources"},
     "_validate": {"_threads", "kernels.rows", "methods", "sources"},
+    "_checkpoint": {"_output"},
+    "_job": {
+        "", "_auto", "_checkpoint", "_drive", "_jit", "_monitor", "_solution", "_system", "_warmup", "_words",
+        "methods",
+    },
     "_solve": {
-        "_auto", "_drive", "_monitor", "_solution", "_system", "_validate", "_warmup", "_words", "methods", "sources",
-        "",
+        "_checkpoint", "_job", "_monitor", "_solution", "_stored", "_system", "_validate", "methods", "sources", "",
     },
 }  # fmt: skip
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path.name not in {"__main__.py"})

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -31,6 +31,7 @@ _TINY_IF_NOT_TALL = 40 * _TINY  # then rows need long, and a factorization of al
 _FEW_COLUMNS = 500  # a sample is factored in the time that rows take to converge
 _FEW_COLUMNS_EACH, _PRICE_OF_MANY = 75, 32  # for k right-hand sides that holds up to 75 * (32 + k) columns
 _MOST_COLUMNS = 10_000  # of a dense factor
+_SQUARES = 6  # p x p numbers that are in memory while a sample is solved
 _FACTOR_PER_NUMBER = 3000  # multiplications of a dense factor for each stored number of sparse rows, at most
 _ROWS_TO_CONVERGE = 30  # times p, for well-conditioned rows and six digits
 _TIME_TO_FIND_A_ROW = 250  # sparse rows far apart in memory: as long as so many numbers take
@@ -62,6 +63,8 @@ def first_choice(system: System, rtol: float) -> Choice:
         return Choice("`damp` asks for a least-squares method: ", Refined())
     if _is_tiny(system):
         return Choice("The system is small: ", Refined("all") if _is_sparse(system) else Direct())
+    if system.stored and not _is_sparse(system) and _can_be_factored(system):
+        return Choice("The rows are not in memory, so as few as possible were read: ", Direct())
     if not _is_sparse(system) and p <= _few_columns(system) and n >= _TALL * p:
         few = p <= _FEW_COLUMNS
         return Choice("There are few columns: " if few else "There are several right-hand sides: ", Direct())
@@ -80,7 +83,8 @@ def next_choice(
     """
     if isinstance(method, Direct) and status is Status.INCONSISTENT:
         why = "The other rows do not agree, so the equations contradict each other: "
-        return Choice(why, Refined("sample" if system.n_rhs == 1 and system.bounds is None else "auto"))
+        sample = system.n_rhs == 1 and system.bounds is None and not system.stored
+        return Choice(why, Refined("sample" if sample else "auto"))
     if isinstance(method, Direct) and status is Status.CONVERGED and outside:
         return Choice("x was outside the bounds: ", Refined())
     if not isinstance(method, Randomized) or status not in (Status.SLOW, Status.INCONSISTENT):
@@ -119,6 +123,8 @@ def _few_columns(system: System) -> int:
 def _can_be_factored(system: System) -> bool:
     """Tell whether a sample can be factored, in the time of some passes if the rows are sparse."""
     n, p, entries = system.n_rows, system.n_columns, system.entries_per_row
+    if 8.0 * _SQUARES * p * p > system.room:
+        return False
     return p <= _MOST_COLUMNS and n >= _TALL * p and (not _is_sparse(system) or p**3 < _FACTOR_PER_NUMBER * n * entries)
 
 
@@ -154,20 +160,25 @@ class Auto:
         self.system, self.x0, self.rtol, self.rng = system, x0, rtol, rng
         self._begin = begin
         self.words: list[str] = []
-        self.run: Run
+        self.run: Any = None  # the Run of the stage, once it has begun
+        self.choice: Choice | None = first_choice(system, rtol)
+        self.least_squares: Run | None = None  # what was found with all rows, while others look for wild ones
 
     def go(self) -> Status:
-        """Solve; return how the last stage ended."""
-        choice: Choice | None = first_choice(self.system, self.rtol)
-        while choice is not None:
-            status = self._stage(choice)
+        """Solve, or go on with it; return how the last stage ended."""
+        if self.least_squares is not None:
+            return self._without_wild_rows(self.least_squares)
+        while self.choice is not None:
+            status = self._stage(self.choice)
             suspicious = any(monitor.suspicious for monitor in self.run.monitors)
             well = self.run.monitor.pace * self.system.n_columns > _WELL
-            choice = next_choice(
-                self.system, choice.method, status, suspicious=suspicious, well=well, outside=self._is_outside()
+            self.choice = next_choice(
+                self.system, self.choice.method, status, suspicious=suspicious, well=well, outside=self._is_outside()
             )
+            if self.choice is not None:
+                self.run = None
         torn = isinstance(self.run.method, Refined) and status is Status.CONVERGED and self._is_plain()
-        return self._without_wild_rows() if torn and self._has_wild_rows() else status
+        return self._without_wild_rows(self.run) if torn and self._has_wild_rows() else status
 
     def _is_outside(self) -> bool:
         bounds = self.system.bounds
@@ -182,23 +193,26 @@ class Auto:
 
         Without that its estimate could not be trusted at once, which costs more than what has been gained.
         """
-        says = _SAYS[choice.method.name]
-        if choice.method.least_squares and self.system.bounds is not None:
-            says = says.replace("solution", "solution within the bounds")
-        self.words.append(choice.why + says)
-        self.run = self._begin(choice.method, self.x0, self._watch)
+        if self.run is None:
+            says = _SAYS[choice.method.name]
+            if choice.method.least_squares and self.system.bounds is not None:
+                says = says.replace("solution", "solution within the bounds")
+            self.words.append(choice.why + says)
+            self.run = self._begin(choice.method, self.x0, self._watch)
         return self.run.go()
 
     def _watch(self, monitor: Monitor) -> Status | None:
         """End the stage, which only random rows ask about, when it is clear that something else is faster."""
         return Status.SLOW if is_hopeless(monitor) else None
 
-    def _without_wild_rows(self) -> Status:
+    def _without_wild_rows(self, least_squares: Run) -> Status:
         """Look for an x without the few rows that tear at the least-squares solution; if there is none, keep that."""
-        least_squares, why = self.run, "A few rows are far off, so 'quantile' looked for an x without them"
-        self.words.append(f"{why}.")
-        self.run = self._begin(Quantile(), self.x0)
-        self.run.check = "full"  # so that all of them are listed
+        why = "A few rows are far off, so 'quantile' looked for an x without them"
+        if self.least_squares is None:
+            self.words.append(f"{why}.")
+            self.run = self._begin(Quantile(), self.x0)
+            self.run.check = "full"  # so that all of them are listed
+            self.least_squares = least_squares
         found = self.run.go()
         if found is Status.CONVERGED:
             return found

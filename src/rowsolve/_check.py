@@ -25,12 +25,13 @@ class Finding:
 
     `largest_share` is the share of rows that are off among those that touch a column and that x does not need: it takes
     about as many rows as a row has entries to choose x, and only the others can confirm it. The largest over all
-    columns; from a full check only.
+    columns; from a full check only. `n_places` is from how many places, independent of each other, fresh rows came.
     """
 
     residual: Residual
     off: np.ndarray
     largest_share: float = math.nan
+    n_places: int = 0
 
 
 def residuals_of(system: System, order: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -58,8 +59,8 @@ def sampled_check(system: System, x: np.ndarray, limit: np.ndarray, rng: np.rand
     """Look at 256 random rows, never used before as far as there are such."""
     order, n_fresh = system.sample(ROWS_TO_CHECK, rng)
     off, total = rows_off(system, order, x, limit)
-    relative = _relative(total, system, order)
-    return Finding(Residual(relative, order.size, n_fresh, full=order.size == system.n_rows), off)
+    residual = Residual(_relative(total, system, order), order.size, n_fresh, full=order.size == system.n_rows)
+    return Finding(residual, off, n_places=system.places_of(order[:n_fresh]))
 
 
 def full_check(system: System, x: np.ndarray, limit: np.ndarray) -> Finding:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,11 @@ from rowsolve._solution import Event, History, Status
 from rowsolve._system import WORK_OF_A_BURST, OutOfTime, System
 from rowsolve._tail import Tail
 from rowsolve.kernels.rows import room_for_vectors
-from rowsolve.kernels.sweep import sweep
 from rowsolve.methods.base import Method, Plan, RowMethod, StepMethod
-from rowsolve.methods.oblivious import Chains, chains_pay, sweep_many
+from rowsolve.methods.chunked import InChunks
+from rowsolve.methods.oblivious import sweep_rows
 
-__all__ = ["Run"]
+__all__ = ["Run", "go_on"]
 
 _SMALLEST_X = 1e-152  # its square must not be lost
 _NO_ROWS = np.empty(0, np.int64)
@@ -47,6 +48,11 @@ class _StoppedByCallback(Exception):
     pass
 
 
+def go_on(_: Monitor) -> Status | None:
+    """Never give up."""
+    return None
+
+
 @dataclass
 class Run:
     """One solve: what it needs, and what it has found so far."""
@@ -59,8 +65,9 @@ class Run:
     check: str
     rng: np.random.Generator
     callback: Callable[[Event], Any] | None = None
-    give_up: Callable[[Monitor], Status | None] = lambda _: None  # asked after every burst
+    give_up: Callable[[Monitor], Status | None] = go_on  # asked after every burst
     history: History = field(default_factory=History)
+    save: Callable[[], Any] | None = None  # called where the state can be saved
     suspects: np.ndarray = field(default_factory=lambda: _NO_ROWS)  # fresh rows that disagreed with x
     off: np.ndarray = field(default_factory=lambda: _NO_ROWS)  # rows that contradict the others
     finding: Finding | None = None
@@ -71,6 +78,9 @@ class Run:
         self.rows_prepared = 0
         self.prepared_at = 0.0
         self.rows_to_look_again = 0
+        self.plan: Any = None  # of a row method, once there is one
+        self.steps: Any = None  # of a method that judges itself
+        self.averaging: _Averaging | None = None
         n_rhs, p = self.system.n_rhs, self.system.n_columns
         self.iterates = np.empty((2, p)) if n_rhs == 1 else room_for_vectors(self.system.rows, n_rhs + 1, p)
         self.drops = np.zeros(n_rhs + 1)
@@ -115,8 +125,10 @@ class Run:
 
     def _follow(self, method: StepMethod) -> Status:
         """Take the steps of a method that judges itself, until x is good or no better x is to be had."""
-        self.system.on_piece = lambda: self._emit("solve")
-        for step in method.steps(self.system, self.x0, self.tolerance, self.rng):
+        self.system.on_piece = self._on_piece
+        if self.steps is None:
+            self.steps = method.steps(self.system, self.x0, self.tolerance, self.rng)
+        for step in self.steps:
             self.iterates[:-1] = step.x
             errors = np.broadcast_to(step.error, len(self.monitors)).tolist()
             for monitor, x, error in zip(self.monitors, self.iterates[:-1], errors, strict=True):
@@ -132,23 +144,33 @@ class Run:
             if self.rows_allowed < 1:
                 return Status.MAX_PASSES
             self.system.keep_time()
+            if self.save is not None:
+                self.save()
         raise AssertionError("a method ends with a status")
+
+    def _on_piece(self) -> None:
+        """Tell the caller; save the state if the step can be gone on with."""
+        self._emit("solve")
+        if self.save is not None and getattr(self.steps, "can_be_saved", False):
+            self.save()
 
     def _project(self, method: RowMethod) -> Status:
         """Let a method prepare, and project on the rows that it takes."""
         system = self.system
-        system.on_piece = lambda: self._emit("prepare")
-        plan = method.prepare(system, self.rng)
-        system.on_piece = lambda: None
-        if system.n_rhs == 1 and chains_pay(method, system.n_columns, system.entries_per_row, system.threads):
-            plan.chains = Chains(plan, system.threads)
-        self.rows_prepared, self.prepared_at = system.rows_read, self.clock.elapsed
-        status = self._iterate(plan)
-        if status is Status.INCONSISTENT and self.bounds is not None:
-            return self._contradicted(unsure=True)  # the mean is not the least-squares solution within them
-        if status is Status.INCONSISTENT and not self.off.size:
-            return self._average(plan)
-        return status
+        if self.plan is None:
+            system.on_piece = partial(self._emit, "prepare")
+            chunked = system.stored and method.in_chunks
+            self.plan = InChunks(method, system, self.rng) if chunked else method.begin(system, self.rng)
+            self.rows_prepared, self.prepared_at = system.rows_read, self.clock.elapsed
+        system.on_piece = partial(self._emit, "check")
+        if self.averaging is None:
+            status = self._iterate(self.plan)
+            if status is Status.INCONSISTENT and self.bounds is not None:
+                return self._contradicted(unsure=True)  # the mean is not the least-squares solution within them
+            if status is not Status.INCONSISTENT or self.off.size:
+                return status
+            self._begin_to_average()
+        return self._average(self.plan)
 
     def _start_monitors(self, *, warm: bool = True) -> None:
         """Begin to judge from the current x, each by itself, with a new probe."""
@@ -170,6 +192,8 @@ class Run:
         already.
         """
         while True:
+            if self.save is not None:
+                self.save()
             if self.clock.left <= 0.0:
                 return Status.MAX_SECONDS
             if self.rows_allowed < 1:
@@ -273,13 +297,14 @@ class Run:
         if self._is_misled(plan):
             plan.agreeing = False
             self._start_monitors()
-        order = self.method.advance(plan, self.iterates, self._rows_of_a_burst(plan), self.rng, self.drops)
+        n_rows = self._rows_of_a_burst(plan)
+        if isinstance(plan, InChunks):
+            order = plan.advance(self.iterates, n_rows, self.rng, self.drops)
+        else:
+            order = self.method.advance(plan, self.iterates, n_rows, self.rng, self.drops)
         if self.suspects.size:
             drops = np.zeros_like(self.drops)
-            if self.system.n_rhs == 1:
-                sweep(self.system.rows, self.system.b, self.suspects, self.iterates, drops, self.system.odd)
-            else:
-                sweep_many(self.system, self.suspects, self.iterates, drops)
+            sweep_rows(self.system, self.suspects, self.iterates, drops)
             self.drops += drops
             order = np.concatenate([order, self.suspects])
         if self.bounds is not None:
@@ -383,6 +408,16 @@ class Run:
         """How far each x may be from a hyperplane: three times the error allowed, and rounding."""
         return np.array([3.0 * each.allowed + 16.0 * self.tolerance.eps * each.norm_x for each in self.monitors])
 
+    def _begin_to_average(self) -> None:
+        """Lay out the means: of as many bursts as x took to get here, or of some if that is enough."""
+        assert isinstance(self.method, RowMethod)
+        noisy = [c for c, verdict in enumerate(self.verdicts) if verdict is Status.INCONSISTENT]
+        tails = {c: Tail(self.system.n_columns) for c in noisy}
+        self.tail = tails[noisy[0]]
+        so_far = self.monitor.n_rows_seen // self.monitor.rows[-1]
+        wanted = max(so_far if self.method.averages else min(so_far, _MOST_AVERAGED), _FEWEST_AVERAGED)
+        self.averaging = _Averaging(tails, so_far, wanted)
+
     def _average(self, plan: Plan) -> Status:
         """Average the iterates of more bursts: contradicting equations keep x moving around its mean.
 
@@ -391,18 +426,18 @@ class Run:
         that are all alike, so no other is called converged.
         """
         assert isinstance(self.method, RowMethod)
-        noisy = [c for c, verdict in enumerate(self.verdicts) if verdict is Status.INCONSISTENT]
-        tails = {c: Tail(self.system.n_columns) for c in noisy}
-        tail = self.tail = tails[noisy[0]]
-        so_far = self.monitor.n_rows_seen // self.monitor.rows[-1]
-        wanted = max(so_far if self.method.averages else min(so_far, _MOST_AVERAGED), _FEWEST_AVERAGED)
+        state, tail = self.averaging, self.tail
+        assert state is not None
+        assert tail is not None
         try:
             while self.clock.left > 0.0 and self.rows_allowed >= 1:
+                if self.save is not None:
+                    self.save()
                 self._advance(plan)
-                for c, each in tails.items():
+                for c, each in state.tails.items():
                     each.add(self.iterates[c])
                 self._emit("solve")
-                if tail.count < wanted:
+                if tail.count < state.wanted:
                     continue
                 if not self.method.averages:
                     break
@@ -411,11 +446,11 @@ class Run:
                     return Status.CONVERGED
                 if missing * self.monitor.rows[-1] > self.rows_allowed:
                     break
-                wanted = tail.count + min(math.ceil(missing), tail.count)
+                state.wanted = tail.count + min(math.ceil(missing), tail.count)
             return Status.INCONSISTENT
         finally:
-            for c, each in tails.items():
-                self._take_mean(c, each, measured=self.method.averages and tail.count >= so_far)
+            for c, each in state.tails.items():
+                self._take_mean(c, each, measured=self.method.averages and tail.count >= state.so_far)
 
     def _bursts_to_average(self, tail: Tail) -> float:
         """Return how many more are needed, as the error of the mean falls by the square root of their number."""
@@ -469,6 +504,7 @@ class Run:
             stage=stage,
             rows_read=self.system.rows_read,
             passes=self.system.rows_read / n_rows,
+            bytes_read=self.system.bytes_read,
             seconds=self.clock.elapsed,
             error_estimate=float(self.relative_errors.max()),
             passes_left=rows_left / n_rows,
@@ -478,6 +514,15 @@ class Run:
         answer = self.callback(event)
         if isinstance(answer, bool | np.bool_) and answer:
             raise _StoppedByCallback
+
+
+@dataclass
+class _Averaging:
+    """The means of the iterates, how many bursts x took before, and how many are to be averaged."""
+
+    tails: dict[int, Tail]
+    so_far: int
+    wanted: int
 
 
 def _keep_in_range(size: float) -> None:

@@ -28,7 +28,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["kernel", "kernel_cache_folder", "row_primitive"]
+__all__ = ["hash_of_kernel_sources", "kernel", "kernel_cache_folder", "row_primitive"]
 
 # Never nnan/ninf: the kernels test for NaN and infinity.
 _FLAGS: Any = {
@@ -49,10 +49,11 @@ def kernel_cache_folder() -> Path | None:
             base = os.path.join(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "rowsolve")
         except RuntimeError:  # no home
             return None
-    return Path(base) / f"kernels-{_hash_of_kernel_sources()}"
+    return Path(base) / f"kernels-{hash_of_kernel_sources()}"
 
 
-def _hash_of_kernel_sources() -> str:
+def hash_of_kernel_sources() -> str:
+    """Return what changes when a kernel does."""
     here = Path(__file__)
     digest = hashlib.sha256(numba.__version__.encode())
     for source in [

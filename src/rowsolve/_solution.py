@@ -41,7 +41,8 @@ class Event:
     Attributes
     ----------
     stage : str
-        ``"prepare"`` (reading A to sketch or cluster it) or ``"solve"``.
+        ``"open"`` (rows that are not in memory are about to be read; `note` tells how), ``"prepare"`` (reading A to
+        sketch or cluster it), ``"solve"``, or ``"check"`` (looking at all rows).
     error_estimate : float
         Estimated ``norm(x - x*) / norm(x)``, the largest of several; NaN while nothing is known.
     passes_left, seconds_left : float
@@ -53,11 +54,13 @@ class Event:
     stage: str
     rows_read: int
     passes: float
+    bytes_read: float
     seconds: float
     error_estimate: float
     passes_left: float
     seconds_left: float
     x: np.ndarray = field(repr=False)
+    note: str = ""
 
 
 @dataclass
@@ -146,6 +149,8 @@ class Solution:
         Rows of A read in all: preparation, iterations and checks.
     passes : float
         ``rows_read`` over the number of rows.
+    bytes_read : float
+        The same in bytes: of the numbers as they are stored, and of whole chunks where rows are stored in chunks.
     seconds : float
     compile_seconds : float
         Spent before the clock started on compiling the kernels, or on loading them from their cache on disk.
@@ -165,6 +170,7 @@ class Solution:
     method: str
     rows_read: int
     passes: float
+    bytes_read: float
     seconds: float
     compile_seconds: float
     rows_off: np.ndarray = field(repr=False)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from os import PathLike
 from typing import Any
 
 import numpy as np
 
 from rowsolve import _validate
-from rowsolve._auto import Auto
-from rowsolve._drive import Run
-from rowsolve._monitor import Monitor, Tolerance
-from rowsolve._solution import Event, History, Solution, Status
+from rowsolve._checkpoint import Checkpoint
+from rowsolve._job import Job
+from rowsolve._monitor import Tolerance
+from rowsolve._solution import Event, Solution
+from rowsolve._stored import StoredSystem
 from rowsolve._system import Clock, System
-from rowsolve._warmup import warm_up
-from rowsolve._words import message_of
 from rowsolve.methods import Method
 from rowsolve.sources import Source
 
@@ -38,9 +38,12 @@ def solve(
     damp: float = 0.0,
     bounds: Any = (-math.inf, math.inf),
     threads: int | None = None,
+    memory: int | str | None = None,
     check: str = "sampled",
     rng: int | np.random.Generator | None = None,
     callback: Callable[[Event], Any] | None = None,
+    checkpoint: str | PathLike[str] | None = None,
+    resume: bool = False,
 ) -> Solution:
     """Solve the tall linear system ``A x = b`` a few rows at a time.
 
@@ -90,6 +93,11 @@ def solve(
         different rows, and go on from the best point that all chains together can reach; small systems, where that
         does not pay, and methods with `memory` stay on one thread. With ``threads=1`` every method takes its steps one
         after another, as published. BLAS is kept to as many threads while it works for a solve.
+    memory : int or str, optional
+        Bytes to keep to, such as ``"300MB"``, above what the interpreter and its libraries take. A that does not fit
+        stays where it is and is read in chunks, in random order, the next one while this one is worked on; a .npy file
+        is mapped, not copied. Methods work on one chunk after another (``"accelerated-block"`` and ``"extended"``
+        cannot). If not given, A is read whole (or mapped), unless it would take more than half of the free memory.
     check : {"sampled", "full"}
         Before x is given back, look at 256 random rows that were never used, or at all rows. Rows are
         checked for NaN and infinity as they are read, so only ``"full"`` is sure to find one.
@@ -97,6 +105,12 @@ def solve(
         The same seed and the same number of threads give the same bits.
     callback : callable, optional
         Called with an `Event` after every burst of rows; returning True stops the run.
+    checkpoint : path, optional
+        A file for the state of the solve, replaced every 5 seconds or so, whole or not at all. It is left there: remove
+        it when x is safe.
+    resume : bool
+        Go on from `checkpoint`, if there is such a file: x is then the same, bit for bit, as without an interruption.
+        One of other data or other arguments is refused (`max_passes`, `max_seconds` and `callback` may be others).
 
     Returns
     -------
@@ -123,33 +137,33 @@ def solve(
     >>> solution.status.name, bool(np.allclose(solution.x, 1, atol=1e-5))
     ('CONVERGED', True)
     """
-    source, sides, eps = _validate.system_of(A, b)
-    chosen = _validate.method_of(method, sides)
-    start = _validate.start_of(x0, source.shape[1], sides)
-    limits = _validate.bounds_of(bounds, source.shape[1], sides, chosen)
-    if limits is not None:
-        start = np.clip(start, *limits)
-    damping = _validate.damp_of(damp, chosen)
-    tolerance = Tolerance(_validate.at_least_zero("rtol", rtol), _validate.at_least_zero("atol", atol), eps)
-    seconds = math.inf if max_seconds is None else _validate.positive("max_seconds", max_seconds)
-    max_rows = _rows_allowed(max_passes, seconds, source)
     if callback is not None and not callable(callback):
         raise TypeError(f"`callback` must be callable, got {callback!r}.")
-    check = _validate.check_of(check)
-    generator = _validate.generator_of(rng)
     n_threads = _validate.threads_of(threads)
-    system, history = System(source, sides, Clock(seconds), n_threads, damping, limits), History()
-
-    def begin(method: Method, x0: np.ndarray, give_up: Callable[[Monitor], Status | None] = lambda _: None) -> Run:
-        system.clock.pause(warm_up(method, source, n_threads, many=system.n_rhs > 1))
-        return Run(method, system, tolerance, x0, max_rows, check, generator, callback, give_up, history)
-
-    if chosen is None:
-        auto = Auto(system, start, tolerance.rtol, begin, generator)
-        status = auto.go()
-        return _solution_of(auto.run, status, auto.words)
-    run = begin(chosen, start)
-    return _solution_of(run, run.go(), [])
+    with _validate.opened_system(A, b, memory, n_threads) as (source, sides, eps):
+        chosen = _validate.method_of(method, sides)
+        stored = _validate.stored_of(source, chosen)
+        start = _validate.start_of(x0, source.shape[1], sides)
+        limits = _validate.bounds_of(bounds, source.shape[1], sides, chosen)
+        if limits is not None:
+            start = np.clip(start, *limits)
+        damping = _validate.damp_of(damp, chosen)
+        tolerance = Tolerance(_validate.at_least_zero("rtol", rtol), _validate.at_least_zero("atol", atol), eps)
+        seconds = math.inf if max_seconds is None else _validate.positive("max_seconds", max_seconds)
+        max_rows = _rows_allowed(max_passes, seconds, source)
+        check = _validate.check_of(check)
+        generator = _validate.generator_of(rng)
+        kind = StoredSystem if stored else System
+        system = kind(source, sides, Clock(seconds), n_threads, damping, limits)  # type: ignore[arg-type]
+        job = Job(chosen, start, system, tolerance, max_rows, check, generator, callback)
+        if checkpoint is not None:
+            fingerprint = job.fingerprint(
+                method=repr(method), rng=None if isinstance(rng, np.random.Generator) else rng
+            )
+            job = job.kept_in(Checkpoint(checkpoint, fingerprint, resume=resume))
+        elif resume:
+            raise ValueError("`resume` needs the file to go on from: `checkpoint`.")
+        return job.go()
 
 
 def _rows_allowed(max_passes: float | None, seconds: float, source: Source) -> float:
@@ -158,25 +172,3 @@ def _rows_allowed(max_passes: float | None, seconds: float, source: Source) -> f
     if seconds < math.inf:
         return math.inf
     return max(DEFAULT_PASSES * source.shape[0], DEFAULT_WORK / max(1.0, source.entries_per_row))
-
-
-def _solution_of(run: Run, status: Status, decisions: list[str]) -> Solution:
-    if status is Status.CONVERGED and run.system.contradiction is not None and not run.method.least_squares:
-        status = Status.INCONSISTENT
-    rows_off = run.off if status in (Status.CONVERGED, Status.PRECISION, Status.INCONSISTENT) else run.off[:0]
-    return Solution(
-        x=run.x.T.copy(),
-        status=status,
-        message=message_of(run, status, decisions),
-        error_estimate=float(run.relative_errors.max()),
-        error_estimates=run.relative_errors,
-        rank=run.system.rank,
-        residual=run.finding.residual if run.finding else None,
-        method=run.method.name,
-        rows_read=run.system.rows_read,
-        passes=run.system.rows_read / run.system.n_rows,
-        seconds=run.clock.elapsed,
-        compile_seconds=run.clock.paused,
-        rows_off=np.sort(rows_off),
-        history=run.history,
-    )

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,10 @@ __all__ = ["Clock", "OutOfTime", "Part", "Piece", "System"]
 # seed gives the same bits.
 WORK_OF_A_BURST = 10_000_000
 _WORK_OF_A_THREAD = 300_000  # numbers used: about 0.3 ms, where waking another thread takes 0.1 ms
+
+
+def _nothing() -> None:
+    pass
 
 
 class OutOfTime(Exception):
@@ -46,6 +50,12 @@ class Clock:
     def left(self) -> float:
         """Seconds before the deadline."""
         return self.deadline - time.perf_counter()
+
+    def __getstate__(self) -> dict[str, float]:
+        return {"elapsed": self.elapsed, "paused": self.paused}
+
+    def __setstate__(self, state: dict[str, float]) -> None:
+        self.started, self.paused, self.deadline = time.perf_counter() - state["elapsed"], state["paused"], math.inf
 
     def pause(self, seconds: float) -> None:
         """Do not count the last `seconds`."""
@@ -87,6 +97,8 @@ class Part(NamedTuple):
 class System:
     """``A x = b`` with its rows in a form that kernels take.
 
+    Those of a `StoredSystem` are not in memory: they come in `pieces` and `parts`, of which this class has but one.
+
     Attributes
     ----------
     rows : DenseRows or CSRRows
@@ -112,6 +124,8 @@ class System:
     residual_norm : float
         ``norm(b - A x)`` at the least-squares solution, once a method has found it; else NaN.
     """
+
+    stored: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -140,7 +154,7 @@ class System:
         self.rows_read = 0
         self.odd = np.full(3, -1)
         self.contradiction: int | None = None
-        self.on_piece: Callable[[], None] = lambda: None
+        self.on_piece: Callable[[], Any] = _nothing
         self.room = math.inf
         self._used = np.zeros(self.n_rows, dtype=bool)
 
@@ -154,15 +168,15 @@ class System:
         """The norm of each right-hand side."""
         return np.array([self.norm_b]) if self.n_rhs == 1 else np.linalg.norm(self.b, axis=0)
 
-    def pieces(self, times_used: int = 1, n_rows: int | None = None) -> Iterator[Piece]:
+    def pieces(self, times_used: int = 1, n_rows: int | None = None, skip: int = 0) -> Iterator[Piece]:
         """Yield all rows in pieces: one counted pass, which Ctrl-C and the deadline can end.
 
         `times_used` is how often each number is used, so that a piece takes about as long as a burst. `n_rows` is the
-        length of a list of rows to go over instead.
+        length of a list of rows to go over instead. The first pieces are left out if they were done before: `skip`.
         """
         total = self.n_rows if n_rows is None else n_rows
         size = max(1, int(WORK_OF_A_BURST / (self.entries_per_row * times_used)))
-        for start in range(0, total, size):
+        for start in range(skip * size, total, size):
             piece = Piece(self.rows, 0, start, min(start + size, total))
             yield piece
             self._end_piece(piece)
@@ -277,14 +291,37 @@ class System:
         bad = np.flatnonzero(~np.isfinite(row))
         if bad.size:
             raise ValueError(
-                f"`A` must be finite: row {i} has {row[bad[0]]} in column {bad[0]}. "
+                f"`A` must be finite: row {self.number_of(i)} has {row[bad[0]]} in column {bad[0]}. "
                 "Remove or repair such rows (and their entries of `b`)."
             )
         largest = float(np.abs(row).max(initial=0.0))
         if largest > 0.0:
             raise ValueError(
-                f"row {i} of `A` has entries up to {largest:.1e}, whose squares leave the range of float64: "
-                "rescale `A` and `b` to lie well between 1e-150 and 1e150."
+                f"row {self.number_of(i)} of `A` has entries up to {largest:.1e}, whose squares leave the range of "
+                "float64: rescale `A` and `b` to lie well between 1e-150 and 1e150."
             )
         if self.b[i].any() and self.contradiction is None:
-            self.contradiction = i
+            self.contradiction = self.number_of(i)
+
+    def number_of(self, i: int) -> int:
+        """Return what messages call row `i`: its number in A."""
+        return i
+
+    def places_of(self, order: np.ndarray) -> int:
+        """Return from how many places, independent of each other, these rows come."""
+        return order.size
+
+    @property
+    def bytes_read(self) -> float:
+        """What was read of A so far, in bytes."""
+        return self.rows_read * self.entries_per_row * self.rows[0].itemsize
+
+    def restore_bytes(self, before: float) -> None:
+        """Go on counting from what was read `before`."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_used": np.packbits(self._used)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._used = np.unpackbits(state["_used"], count=self.n_rows).astype(bool)

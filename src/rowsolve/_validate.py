@@ -6,6 +6,8 @@ import difflib
 import math
 import re
 import reprlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,12 +16,14 @@ from rowsolve._threads import available_cores
 from rowsolve.kernels.rows import frozen, sum_of_squares
 from rowsolve.methods import METHODS, Method, Refined
 from rowsolve.methods.base import positive_integer
-from rowsolve.sources import Source, load_system, open_rows
+from rowsolve.sources import Source, Store, StoredRows, load_system, open_rows
+from rowsolve.sources.files import is_place, opened_with_b
 from rowsolve.sources.rows import as_columns
+from rowsolve.sources.stored import free_memory, memory_for
 
 __all__ = [
-    "at_least_zero", "bounds_of", "check_of", "damp_of", "generator_of", "memory_of", "method_of", "positive",
-    "start_of", "system_of", "threads_of",
+    "at_least_zero", "bounds_of", "check_of", "damp_of", "generator_of", "memory_of", "method_of", "opened_system",
+    "positive", "start_of", "stored_of", "system_of", "threads_of",
 ]  # fmt: skip
 
 _SMALLEST = 1e-152
@@ -32,6 +36,37 @@ def system_of(A: Any, b: Any) -> tuple[Source, np.ndarray, float]:
     """Return the rows of `A`, `b` as float64 (n,) or (n, k), and the relative precision they were given in."""
     matrix, values = load_system(A, b)
     source = open_rows(matrix)
+    return source, *_sides_of(values, source)
+
+
+@contextmanager
+def opened_system(A: Any, b: Any, memory: Any, threads: int) -> Iterator[tuple[Source, np.ndarray, float]]:
+    """Give the same for the time of a block.
+
+    The rows stay where they live if `memory` is too little for them, or if it is None and they would take most of what
+    is free.
+    """
+    allowed = None if memory is None else memory_of(memory)
+    if allowed is None and not is_place(A):
+        yield system_of(A, b)
+        return
+    with opened_with_b(A, b) as (store, values):
+        source = _source_of(store, allowed, threads, values)
+        yield source, *_sides_of(values, source)
+
+
+def _source_of(store: Store, allowed: float | None, threads: int, values: Any) -> Source:
+    """Return rows in memory if they fit there (or can be mapped), else rows that stay in the store."""
+    size = store.shape[0] * store.bytes_per_row
+    if store.ndim == 2 and (size > free_memory() / 2 if allowed is None else 2 * size > allowed):
+        n_rhs = 1 if np.ndim(values) < 2 else min(np.shape(values))
+        limit = free_memory() / 4 if allowed is None else allowed
+        return StoredRows(store, memory_for(store, n_rhs, limit, threads))
+    return open_rows(store.whole())
+
+
+def _sides_of(values: Any, source: Source) -> tuple[np.ndarray, float]:
+    """Return `b` as float64, frozen, and the precision of the whole system."""
     sides, eps = as_columns(values, "b", source.shape[0], "row of `A`")
     # The sum of squares tells all but the extreme cases at a glance.
     if sides.ndim > 1 or not _SMALL_SQ < sum_of_squares(sides) < 1.0 / _SMALL_SQ:
@@ -40,7 +75,21 @@ def system_of(A: Any, b: Any) -> tuple[Source, np.ndarray, float]:
                 raise ValueError(
                     f"`b` has entries up to {largest:.1e}, whose squares leave the range of float64: rescale it."
                 )
-    return source, frozen(sides), max(source.eps, eps)
+    return frozen(sides), max(source.eps, eps)
+
+
+def stored_of(source: Source, method: Method | None) -> bool:
+    """Tell whether the rows are not in memory; raise if `method` cannot do without."""
+    if not isinstance(source, StoredRows):
+        return False
+    if method is not None and not method.takes_stored:
+        able = ", ".join(repr(name) for name, each in METHODS.items() if each.takes_stored)
+        size = 2e-6 * source.shape[0] * source.store.bytes_per_row
+        raise ValueError(
+            f"method {method.name!r} needs all rows in memory, for which `memory` is too small: use 'auto' or one of "
+            f"{able}, or allow {math.ceil(size):,} MB."
+        )
+    return True
 
 
 def damp_of(damp: Any, method: Method | None) -> float:

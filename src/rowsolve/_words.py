@@ -12,6 +12,7 @@ from rowsolve.methods.base import StepMethod
 
 __all__ = ["message_of"]
 
+_FEWEST_PLACES = 20
 _SUSPICION = "It seems that the equations contradict each other as well, or that x* is very large. "
 
 
@@ -133,10 +134,12 @@ def _checked(run: Run, status: Status) -> str:
         )
     if residual.full:
         return f"All {residual.n_rows:,} rows were checked and agree."
-    if residual.n_fresh < 100:
+    n_places = run.finding.n_places
+    if residual.n_fresh < 100 or n_places < _FEWEST_PLACES:
         return f"{residual.n_rows:,} rows were checked again and agree."
+    places = f", from {n_places:,} places," if n_places < residual.n_fresh else ""
     return (
-        f"{residual.n_fresh:,} rows never used before agree, so at most {3 / residual.n_fresh:.1%} of all rows "
+        f"{residual.n_fresh:,} rows never used before{places} agree, so at most {3 / n_places:.1%} of all rows "
         "are off (95% confidence)."
     )
 

@@ -243,7 +243,7 @@ def test_streams__of_many_blocks_are_read_from_anywhere(name, tmp_path, monkeypa
     with open_store(tmp_path / name) as store:
         assert store.chunk == (50 if name == "a.parquet" else 4)
         rng = np.random.default_rng(0)
-        monkeypatch.setattr(store_module, "_BYTES_OF_A_WINDOW", 300)
+        monkeypatch.setattr(store_module, "_BYTES_AT_ONCE", 300)
         order = rng.permutation(120)[:50]
         np.testing.assert_array_equal(store.take(order), A[order])
         for start, stop in np.sort(rng.integers(0, 121, (200, 2)), axis=1):

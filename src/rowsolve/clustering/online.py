@@ -106,6 +106,8 @@ def cluster_rows(
             f"`n_clusters` must be at most the number of rows, {system.n_rows}, got {n_clusters}: "
             f"choose fewer clusters."
         )
+    if system.stored:
+        return _cluster_stored(system, n_clusters, rng, metric, rate)
     rows, b = (system.rows, system.largest_b) if metric in EQUATION_METRICS else _patterns(system, metric)
     cards = new_cards(system.n_rows)
     sample = np.empty(min(system.n_rows, sample_size(n_clusters)), np.int64)
@@ -132,6 +134,18 @@ def cluster_stream(sample: System, pieces: Iterable[System], n_clusters: int, rn
         moving.take(piece, piece.rows, piece.largest_b, rng.permutation(piece.n_rows), labels[-1])
         piece.look_at_odd_rows()
     return moving.clusters(np.concatenate(labels))
+
+
+def _cluster_stored(system, n_clusters, rng, metric, rate) -> Clusters:
+    """Do it for rows that are not in memory: a chunk at a time, in their order, at random within each."""
+    (part,) = system.parts(system.sample(min(system.n_rows, sample_size(n_clusters)), rng)[0])
+    b = part.of(system.largest_b)
+    moving = _Moving(system, part.rows, b, part.order, n_clusters, rng, metric, rate)
+    labels = np.empty(system.n_rows, np.int64)
+    for piece in system.pieces(times_used=1 + moving.k // 8):
+        order, b = rng.permutation(piece.n_rows), piece.of(system.largest_b)
+        moving.take(system, piece.rows, b, order, piece.of(labels))
+    return moving.clusters(labels)
 
 
 def sample_size(n_clusters: int) -> int:

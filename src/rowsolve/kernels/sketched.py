@@ -71,30 +71,45 @@ def greedy_sweep(rows, b, sketch, deck, n_candidates, position, iterates, rng, d
     room = min(n_candidates, deck.members.size)
     candidates, uniforms = np.empty(room, np.int64), np.empty(room)
     for step_number in range(visited.size // 2):
-        group = 0
-        for g in range(1, position.centroid_gaps.size):
-            if abs(position.centroid_gaps[g]) > abs(position.centroid_gaps[group]):
-                group = g
-        start, stop = deck.starts[group], deck.starts[group + 1]
-        if stop - start > n_candidates:
-            draw_into(deck, group, rng, uniforms, candidates)
-            first, best = candidates[0], _furthest(sketch, candidates, position.sketched)
-        else:  # score the whole group
-            first, best = draw_one(deck, group, rng), _furthest(sketch, deck.members[start:stop], position.sketched)
-        gap = b[best] - row_dot(rows, best, iterates[0])
-        first_gap = b[first] - row_dot(rows, first, iterates[0])
+        best, first = choose_two(sketch, deck, n_candidates, position, rng, uniforms, candidates)
         visited[2 * step_number] = best
         visited[2 * step_number + 1] = first
-        if first_gap * first_gap / sketch.norms_sq[first] > gap * gap / sketch.norms_sq[best]:
-            best, gap = first, first_gap
-        norm_sq = sketch.norms_sq[best]
-        for c in range(iterates.shape[0]):
-            if c > 0:
-                gap = -row_dot(rows, best, iterates[c])
-            add_row(rows, best, gap / norm_sq, iterates[c])
-            drops[c] += gap * (gap / norm_sq)
-            if c == 0:
-                _move(sketch, best, gap / norm_sq, position)
+        step_to_better(rows, b, best, first, sketch, best, first, position, iterates, drops)
+
+
+@kernel
+def choose_two(sketch, deck, n_candidates, position, rng, uniforms, candidates):  # the last two: INOUT, for scratch
+    """Return the candidate that is furthest by its sketched distance, and the first one drawn."""
+    group = 0
+    for g in range(1, position.centroid_gaps.size):
+        if abs(position.centroid_gaps[g]) > abs(position.centroid_gaps[group]):
+            group = g
+    start, stop = deck.starts[group], deck.starts[group + 1]
+    if stop - start > n_candidates:
+        draw_into(deck, group, rng, uniforms, candidates)
+        return _furthest(sketch, candidates, position.sketched), candidates[0]
+    # score the whole group
+    first = draw_one(deck, group, rng)
+    return _furthest(sketch, deck.members[start:stop], position.sketched), first
+
+
+@kernel
+def step_to_better(rows, b, best, first, sketch, number, first_number, position, iterates, drops):
+    """Project on that one of two rows which is further away, exactly; add to `drops`, follow in `position`.
+
+    They are rows `best` and `first` of `rows`, whose sketches have the numbers given.
+    """
+    gap, first_gap = b[best] - row_dot(rows, best, iterates[0]), b[first] - row_dot(rows, first, iterates[0])
+    if first_gap * first_gap / sketch.norms_sq[first_number] > gap * gap / sketch.norms_sq[number]:
+        best, number, gap = first, first_number, first_gap
+    norm_sq = sketch.norms_sq[number]
+    for c in range(iterates.shape[0]):
+        if c > 0:
+            gap = -row_dot(rows, best, iterates[c])
+        add_row(rows, best, gap / norm_sq, iterates[c])
+        drops[c] += gap * (gap / norm_sq)
+        if c == 0:
+            _move(sketch, number, gap / norm_sq, position)
 
 
 @kernel

@@ -115,6 +115,7 @@ class AcceleratedBlock(RowMethod):
     name: ClassVar[str] = "accelerated-block"
     summary: ClassVar[str] = "large blocks of a fixed partition, factored once, with momentum; for decaying spectra"
     citation: ClassVar[str] = "Dereziński, Needell, Rebrova and Yang 2025"
+    takes_stored: ClassVar[bool] = False  # its blocks are drawn from all rows, again and again
 
     def __post_init__(self):
         if self.block_size is not None:

@@ -65,6 +65,10 @@ class Plan:
         """Whether x goes where only equations that agree may send it."""
         return False
 
+    def take_over(self, before: Any) -> None:
+        """Go on where a plan for other rows of the same system has got to."""
+        self.agreeing = before.agreeing
+
 
 class Method(ABC):
     """A way to solve. Parameters are the fields of a frozen dataclass. See `RowMethod` and `StepMethod`."""
@@ -75,6 +79,7 @@ class Method(ABC):
     least_squares: ClassVar[bool] = False  # whether it converges when the equations contradict each other
     takes_many: ClassVar[bool] = False  # whether it solves for several right-hand sides at once
     takes_bounds: ClassVar[bool] = False  # whether it keeps x within bounds
+    takes_stored: ClassVar[bool] = True  # whether it does without all rows in memory
 
     @property
     def share_it_stands(self) -> float:
@@ -114,6 +119,11 @@ class RowMethod(Method):
 
     in_given_order: ClassVar[bool] = False  # the first rows taken need not be like the rest
     averages: ClassVar[bool] = False  # whether the mean of its iterates tends to the least-squares solution
+    in_chunks: ClassVar[bool] = True  # whether it takes rows that are not in memory a chunk at a time
+
+    def begin(self, system: System, rng: np.random.Generator) -> Any:
+        """Return a `Plan` to advance with."""
+        return self.prepare(system, rng)
 
     @abstractmethod
     def prepare(self, system: System, rng: np.random.Generator) -> Any:

@@ -37,6 +37,7 @@ class ClusterJL(RowMethod):
     name: ClassVar[str] = "cluster-jl"
     summary: ClassVar[str] = "as jl, but candidates come from the furthest cluster"
     citation: ClassVar[str] = "Li, Mo and Ye 2016 (the paper's RKA-Cluster-JL)"
+    in_chunks: ClassVar[bool] = False
     takes_bounds: ClassVar[bool] = True
 
     def __post_init__(self):

@@ -63,6 +63,8 @@ class Descent:
         Whether the gradient has been computed at this x, and not only updated.
     drift : ndarray of shape (n_rhs,)
         What the rounding of a gradient that is only updated may be worth in x.
+    under_way : tuple or None
+        In a pass that can be resumed: the pieces that are done, and the sums so far.
     still : ndarray of shape (n_rhs + 1,)
         Whose fresh gradient was nothing but rounding: they stay where they are.
     """
@@ -73,6 +75,7 @@ class Descent:
         self.at = np.vstack([x0, np.zeros(system.n_columns)])
         self.still, self.amplification, self._unit = np.zeros(len(self.at), dtype=bool), 0.0, 0.0
         self._told = False  # whether a probe has come to its end
+        self.under_way: tuple[int, np.ndarray, np.ndarray] | None = None
         self._top, self._null_sq = 0.0, 0.0  # the largest curvature; the squared part of z that no row reaches
         self._seen: list[tuple[float, float]] = []  # the squared norm of z, and the norm of v, after each step
         self.start()
@@ -119,7 +122,7 @@ class Descent:
         if wanted is not None and self.system.n_rhs > 1:
             moving = np.append(wanted, norm(self.at[-1]) > _AT_ITS_END)
         direction, before = self.direction[moving], self._worth[moving].copy()
-        change, squares = self._gradients(0.0, direction)
+        change, squares = self._gradients(0.0, direction, resumable=True)
         sizes_sq = products(direction, direction)
         curvatures = squares + self.system.damp**2 * sizes_sq
         self._top = max(self._top, float(_ratios(curvatures, sizes_sq).max()))
@@ -194,31 +197,39 @@ class Descent:
         """Whether some gradient, as it was updated, has become so small that a fresh one would be mere rounding."""
         if self.factor is not None:
             return False
-        small = norms(self.slope) <= self._rounding_of_gradients(np.append(self.residual_sq, 0.0))
+        small = norms(self._unit * self.slope) <= self._rounding_of_gradients(np.append(self.residual_sq, 0.0))
         return bool(np.any(small & ~self.still))
 
     def _rounding_of_gradients(self, energies: np.ndarray) -> np.ndarray:
-        """Return the size of what rounding alone, which is random, makes of the sums in ``A'r`` and of r itself."""
-        unit = _LOST * _EPS * math.sqrt(self._top * min(1.0, self.system.n_columns / self.system.n_rows))
+        """Return the size of what rounding alone, which is random, makes of the sums in ``A'r`` and of r itself.
+
+        Times `_unit`: without it squares may leave the range of float64.
+        """
+        unit = _LOST * _EPS * (self._unit * math.sqrt(self._top * min(1.0, self.system.n_columns / self.system.n_rows)))
         return unit * (np.sqrt(energies) + math.sqrt(self._top) * norms(self.at))
 
     def _look_for_rounding(self, energies: np.ndarray) -> None:
         """Note whose fresh gradient is nothing but rounding, and whether what is left of z lies in no row."""
         size_sq = norm(self.at[-1]) ** 2
         self._top = max(self._top, float(energies[-1]) / size_sq)
-        self.still = norms(self.slope) <= self._rounding_of_gradients(energies)
+        self.still = norms(self._unit * self.slope) <= self._rounding_of_gradients(energies)
         if self.still[-1] and not self._null_sq and energies[-1] <= (_NULL * _EPS) ** 2 * self._top * size_sq:
             self._null_sq = size_sq
             beside = [(total - size_sq, worth) for total, worth in self._seen if total - size_sq > _CLEAR * size_sq]
             self.amplification = max((math.sqrt(part) / worth for part, worth in beside if worth > 0.0), default=0.0)
             self.error = norms(self._downhill[:-1]) * self.amplification
 
-    def _gradients(self, weight: float, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Make one pass: ``A'(weight * b - A v)`` less ``damp**2 v``, and the sums of squares inside."""
+    def _gradients(
+        self, weight: float, vectors: np.ndarray, *, resumable: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Make one pass: ``A'(weight * b - A v)`` less ``damp**2 v``, and the sums of squares inside.
+
+        If it is `resumable`, so that whoever calls has changed nothing yet, what is done of it is in `under_way`.
+        """
         started = self.system.clock.elapsed
         system, alone, times_used = self.system, self.system.n_rhs == 1, max(1, len(vectors) // 2)
         vectors = vectors if alone else laid_out(system.rows, vectors)
-        gradients, squares = -(system.damp**2) * vectors, np.zeros(len(vectors))
+        n_done, gradients, squares = self.under_way or (0, -(system.damp**2) * vectors, np.zeros(len(vectors)))
         parts: list[tuple[int, np.ndarray, np.ndarray]] = []
 
         def add(piece: Piece, start: int, stop: int, _: np.ndarray) -> None:
@@ -231,7 +242,7 @@ class Descent:
                 add_gradients_of_many(piece.rows, b, weight, np.arange(start, stop), vectors, out, square)
             parts.append((start, out, square))
 
-        for piece in system.pieces(times_used):
+        for piece in system.pieces(times_used, skip=n_done):
             parts.clear()
             work = piece.n_rows * system.entries_per_row * times_used
             with blas_threads(0.0 if alone else work, 1):
@@ -239,6 +250,9 @@ class Descent:
             for _, out, square in sorted(parts, key=lambda part: part[0]):  # the same sum whichever thread was first
                 gradients += out
                 squares += square
+            n_done += 1
+            self.under_way = (n_done, gradients, squares) if resumable else None
+        self.under_way = None
         if not np.isfinite(gradients).all():
             find_odd_rows(system, np.arange(system.n_rows))
             raise ValueError("the squares of `A` and `b` leave the range of float64: rescale them.")

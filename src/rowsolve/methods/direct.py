@@ -51,7 +51,8 @@ class Direct(StepMethod):
             if system.n_rows >= system.n_columns + _SPARE:
                 with blas_threads(system.n_columns**3 / 3, system.threads):
                     step = _square(system, x0, tolerance, rng)
-            yield step or _overdetermined(system, x0, tolerance, rng)
+            step = step or _overdetermined(system, x0, tolerance, rng)
+        yield step
 
 
 def _square(system: System, x0: np.ndarray, tolerance: Tolerance, rng: np.random.Generator) -> Step | None:

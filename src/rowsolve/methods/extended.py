@@ -36,6 +36,7 @@ class Extended(RowMethod):
     name: ClassVar[str] = "extended"
     summary: ClassVar[str] = "a random row and a random column in turn; converges to the least-squares solution"
     citation: ClassVar[str] = "Zouzias and Freris 2013"
+    takes_stored: ClassVar[bool] = False  # it reads columns
     least_squares: ClassVar[bool] = True
 
     def prepare(self, system, rng):

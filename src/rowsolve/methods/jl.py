@@ -12,7 +12,7 @@ import numpy as np
 from rowsolve.kernels.extended import residual_of
 from rowsolve.kernels.rows import room_for_vectors
 from rowsolve.kernels.sampling import Deck, fill_alias_table
-from rowsolve.kernels.sketched import Position, Sketch, greedy_sweep, sketch_rows
+from rowsolve.kernels.sketched import Position, Sketch, choose_two, greedy_sweep, sketch_rows, step_to_better
 from rowsolve.methods.base import Plan, RowMethod, one_of, positive_integer
 
 __all__ = ["JL", "SketchedPlan", "advance_sketched", "prepare_sketched"]
@@ -66,6 +66,7 @@ class JL(RowMethod):
     name: ClassVar[str] = "jl"
     summary: ClassVar[str] = "the furthest of many candidates, by sketched distance"
     citation: ClassVar[str] = "Eldar and Needell 2011 (the paper's RKA-JL)"
+    in_chunks: ClassVar[bool] = False
     takes_bounds: ClassVar[bool] = True
 
     def __post_init__(self):
@@ -161,8 +162,22 @@ def advance_sketched(plan, iterates, n_rows, rng, drops) -> np.ndarray:
     plan.position.sketched[:] = plan.phi @ (iterates[0] - plan.origin)
     plan.position.centroid_gaps[:] = (plan.targets - plan.centroids @ iterates[0]) / plan.position.centroid_norms
     visited = np.empty(2 * max(1, n_rows // 2), np.int64)
+    if system.stored:
+        _fetch_and_step(plan, iterates, rng, drops, visited)
+        return visited
     greedy_sweep(
         system.rows, system.b, plan.sketch, plan.deck, plan.n_candidates,
         plan.position, iterates, rng, drops, visited,
     )  # fmt: skip
     return visited
+
+
+def _fetch_and_step(plan, iterates, rng, drops, visited) -> None:  # iterates, drops, visited: INOUT
+    """Do what `greedy_sweep` does when the rows are not in memory: fetch the two rows of each step."""
+    system, room = plan.system, min(plan.n_candidates, plan.deck.members.size)
+    candidates, uniforms = np.empty(room, np.int64), np.empty(room)
+    drops[:] = 0.0
+    for two in visited.reshape(-1, 2):
+        two[:] = choose_two(plan.sketch, plan.deck, plan.n_candidates, plan.position, rng, uniforms, candidates)
+        (part,) = system.parts(two)
+        step_to_better(part.rows, part.of(system.b), 0, 1, plan.sketch, *two, plan.position, iterates, drops)

@@ -24,7 +24,7 @@ from rowsolve.methods.base import Method, Plan, RowMethod, positive_integer
 if TYPE_CHECKING:
     from rowsolve._system import System
 
-__all__ = ["NO_ROWS", "ONE_BY_ONE", "Chains", "Directions", "Oblivious", "ObliviousPlan", "chains_pay", "sweep_many"]
+__all__ = ["NO_ROWS", "ONE_BY_ONE", "Chains", "Directions", "Oblivious", "ObliviousPlan", "chains_pay", "sweep_rows"]
 
 NO_ROWS = np.empty(0, np.int64)
 ONE_BY_ONE = np.empty(0, np.int64)  # the sizes of blocks, when there are none
@@ -50,6 +50,11 @@ class ObliviousPlan(Plan):
         self.room: BlockRoom = block_room(block_size, self.width)
         self.directions: Directions | None = None
 
+    def take_over(self, before: Any) -> None:
+        """Keep the directions."""
+        super().take_over(before)
+        self.directions, self.window = before.directions, before.window
+
     @property
     def takes_shortcuts(self) -> bool:
         """Whether chains are brought together or directions followed."""
@@ -65,7 +70,7 @@ class ObliviousPlan(Plan):
     def project_once(self, order: np.ndarray, sizes: np.ndarray, iterates: np.ndarray, drops: np.ndarray) -> None:
         """Do it without a look at earlier moves."""
         if self.system.n_rhs > 1:
-            _project_many(self.system, self.rows, self.b, order, sizes, iterates, drops)
+            _project_many(self.system, self.rows, self.b, self.system.largest_b, order, sizes, iterates, drops)
         elif self.chains is not None and self.agreeing:
             self.chains.project(self, order, sizes, iterates, drops)
         elif sizes is ONE_BY_ONE:
@@ -94,6 +99,13 @@ class Oblivious(RowMethod):
 
     takes_many: ClassVar[bool] = True
     takes_bounds: ClassVar[bool] = True
+
+    def begin(self, system, rng):
+        """Return a plan, with chains if they pay."""
+        plan = self.prepare(system, rng)
+        if system.n_rhs == 1 and chains_pay(self, system.n_columns, system.entries_per_row, system.threads):
+            plan.chains = Chains(plan, system.threads)
+        return plan
 
     @abstractmethod
     def draw(self, plan: Any, n_rows: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -195,12 +207,20 @@ class Directions:
         self.n_followed += 1
 
 
-def sweep_many(system: System, order: np.ndarray, iterates: np.ndarray, drops: np.ndarray) -> None:
-    """Project the x of each right-hand side, and the probe, onto the rows in `order`, one by one; fill `drops`."""
-    _project_many(system, system.rows, system.b, order, ONE_BY_ONE, iterates, drops)
+def sweep_rows(system: System, order: np.ndarray, iterates: np.ndarray, drops: np.ndarray) -> None:
+    """Project the x of each right-hand side, and the probe, onto the rows in `order`, one by one; add to `drops`."""
+    own = np.empty_like(drops)
+    for part in system.parts(order):
+        if system.n_rhs == 1:
+            sweep(part.rows, part.of(system.b), part.order, iterates, own, system.odd)
+        else:
+            _project_many(
+                system, part.rows, part.of(system.b), part.of(system.largest_b), part.order, ONE_BY_ONE, iterates, own
+            )
+        drops += own
 
 
-def _project_many(system: System, rows: Any, b: np.ndarray, order, sizes, iterates, drops) -> None:
+def _project_many(system: System, rows: Any, b: np.ndarray, largest_b, order, sizes, iterates, drops) -> None:
     """Let each thread take some of the iterates, an even number, over all rows: so the bits are always the same."""
     in_turn = sizes is ONE_BY_ONE
     if in_turn:  # products of sparse rows with each other do not pay
@@ -214,7 +234,7 @@ def _project_many(system: System, rows: Any, b: np.ndarray, order, sizes, iterat
 
     def project(start: int, stop: int, odd: np.ndarray) -> None:
         part, room = laid_out(rows, iterates[start:stop]), block_room(max(sizes, default=1), system.n_columns, share)
-        project_many(rows, b, system.largest_b, start, order, sizes, in_turn, part, drops[start:stop], room, odd)
+        project_many(rows, b, largest_b, start, order, sizes, in_turn, part, drops[start:stop], room, odd)
         iterates[start:stop] = part
 
     run_together([partial(project, *part, odd) for part, odd in zip(parts, odds, strict=True)])

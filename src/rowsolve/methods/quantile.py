@@ -26,6 +26,11 @@ class _Plan(Plan):
     next_card = 0
     gate: Gate | None = None
 
+    def take_over(self, before):
+        """Keep the level of the gate."""
+        super().take_over(before)
+        self.gate = before.gate
+
 
 @dataclass(frozen=True)
 class Quantile(RowMethod):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -16,6 +17,7 @@ from rowsolve.methods.descent import Descent, norms
 from rowsolve.methods.factor import factor_of
 
 if TYPE_CHECKING:
+    from rowsolve._monitor import Tolerance
     from rowsolve._system import System
 
 __all__ = ["Refined", "cheapest_sample", "passes_left"]
@@ -27,6 +29,7 @@ _CHEAP = 5.0  # passes: a factor that costs no more is made at once
 _MOST_PASSES = 1e6  # that a factor may cost
 _PIVOTING = 10  # factorizations of the free columns, where there are bounds
 _LARGEST = 10_000  # columns, of a dense triangle
+_SQUARES = 6  # p x p numbers that are in memory while it is made
 _EPS = float(np.finfo(float).eps)
 _VECTORS_PER_PASS = 8  # a pass takes as long for so many vectors as for two: from then on, arithmetic does
 _FOR_THE_RANK = 2.0  # times the passes so far
@@ -73,39 +76,7 @@ class Refined(StepMethod):
                 "with `bounds` a factor of a sample of the rows cannot tell which entries of x are on a bound: use "
                 "preconditioner='auto', 'none' or 'all'."
             )
-        with np.errstate(all="ignore"):  # an x out of range is told by its error
-            yield from self._steps(system, x0, tolerance, rng)
-
-    def _steps(self, system, x0, tolerance, rng):
-        descent = (BoxDescent if system.bounds is not None else Descent)(system, x0, rng)
-        norms_x0, tries, error_at_start = norms(np.atleast_2d(x0)), 0, np.full(system.n_rhs, math.inf)
-        slopes = [descent.steepness]
-        while True:
-            norms_x = norms(descent.x)
-            floor = descent.rounding(tolerance.eps)
-            allowed = tolerance.at(norms_x, norms_x0)
-            enough = np.maximum(allowed, floor if len(slopes) > 1 else 0.0)  # far from x* sums in A'r are rounded more
-            stalled = (len(slopes) > 2) & (descent.steepness > 0.5 * slopes[-3 if len(slopes) > 2 else 0])
-            tolerated = np.where(stalled, 1e-4, 0.1) * np.maximum(descent.error, enough)
-            behind = ~descent.is_below(enough)
-            if not descent.fresh and ((descent.drift > tolerated).any() or descent.seems_still):
-                descent.start()  # a gradient that was only updated is not good enough any more
-                behind = ~descent.is_below(enough)
-                tries = tries + 1 if (descent.error >= 0.5 * error_at_start)[behind].any() else 0
-                error_at_start = descent.error.copy()
-            system.residual_norm = math.sqrt(float(np.maximum(descent.residual_sq - descent.uncertainty_sq, 0.0).sum()))
-            still = descent.still[:-1][
-                behind
-            ].all()  # no x can be bettered; the probe may have to tell how good they are
-            if not behind.any() or tries > _TRIES or (still and descent.probe_is_done):
-                error = np.maximum(descent.error, floor)
-                self._tell_rank(descent, len(slopes))
-                yield Step(descent.x, error, Status.PRECISION if (error > allowed).any() else Status.CONVERGED)
-            if not still:
-                self._precondition(descent, slopes, enough, tolerance.rtol, rng)
-            yield Step(descent.x, np.maximum(descent.error, floor))
-            descent.step(behind)
-            slopes.append(descent.steepness)
+        return _Steps(self, system, x0, tolerance, rng)
 
     def _tell_rank(self, descent: Descent, n_steps: int) -> None:
         """Where some directions are in no row, find out how many, if that costs little beside the steps taken."""
@@ -138,6 +109,66 @@ class Refined(StepMethod):
         slopes.clear()  # they were not preconditioned
 
 
+class _Steps:
+    """The steps of one solve. Its state is in its attributes, so that it can be saved between two of them."""
+
+    def __init__(
+        self, method: Refined, system: System, x0: np.ndarray, tolerance: Tolerance, rng: np.random.Generator
+    ) -> None:
+        self.method, self.system, self.x0, self.tolerance, self.rng = method, system, x0, tolerance, rng
+        self.descent: Descent | None = None
+        self.norms_x0, self.tries, self.error_at_start = norms(np.atleast_2d(x0)), 0, np.full(system.n_rhs, math.inf)
+        self.slopes: list[np.ndarray] = []
+        self.behind = np.ones(system.n_rhs, dtype=bool)
+
+    def __iter__(self) -> Iterator[Step]:
+        return self
+
+    def __next__(self) -> Step:
+        with np.errstate(all="ignore"):  # an x out of range is told by its error
+            if self.descent is None:
+                kind = BoxDescent if self.system.bounds is not None else Descent
+                self.descent = kind(self.system, self.x0, self.rng)
+            else:
+                self.descent.step(self.behind)
+            self.slopes.append(self.descent.steepness)
+            return self._judge(self.descent, self.slopes)
+
+    @property
+    def can_be_saved(self) -> bool:
+        """Whether a pass is under way that can be resumed."""
+        return self.descent is not None and self.descent.under_way is not None
+
+    def _judge(self, descent: Descent, slopes: list[np.ndarray]) -> Step:
+        """Say how far x is, and whether that is good; make a factor if it is not and one pays."""
+        floor = descent.rounding(self.tolerance.eps)
+        allowed = self.tolerance.at(norms(descent.x), self.norms_x0)
+        enough = np.maximum(allowed, floor if len(slopes) > 1 else 0.0)  # far from x* sums in A'r are rounded more
+        self._renew_gradient(descent, slopes, enough)
+        uncertain_sq = np.maximum(descent.residual_sq - descent.uncertainty_sq, 0.0)
+        self.system.residual_norm = math.sqrt(float(uncertain_sq.sum()))
+        still = descent.still[:-1][self.behind].all()  # no x can be bettered; the probe may have to tell how good
+        if not self.behind.any() or self.tries > _TRIES or (still and descent.probe_is_done):
+            error = np.maximum(descent.error, floor)
+            self.method._tell_rank(descent, len(slopes))
+            return Step(descent.x, error, Status.PRECISION if (error > allowed).any() else Status.CONVERGED)
+        if not still:
+            self.method._precondition(descent, slopes, enough, self.tolerance.rtol, self.rng)
+        return Step(descent.x, np.maximum(descent.error, floor))
+
+    def _renew_gradient(self, descent: Descent, slopes: list[np.ndarray], enough: np.ndarray) -> None:
+        """Find out who is `behind`; compute a gradient anew that was only updated, if that is not good enough."""
+        stalled = (len(slopes) > 2) & (descent.steepness > 0.5 * slopes[-3 if len(slopes) > 2 else 0])
+        tolerated = np.where(stalled, 1e-4, 0.1) * np.maximum(descent.error, enough)
+        self.behind = ~descent.is_below(enough)
+        if not descent.fresh and ((descent.drift > tolerated).any() or descent.seems_still):
+            descent.start()
+            self.behind = ~descent.is_below(enough)
+            worse = (descent.error >= 0.5 * self.error_at_start)[self.behind].any()
+            self.tries = self.tries + 1 if worse else 0
+            self.error_at_start = descent.error.copy()
+
+
 def passes_left(system: System, slopes: list[float], digits: float) -> float:
     """Predict how many more passes it takes without a preconditioner.
 
@@ -159,7 +190,7 @@ def cheapest_sample(system: System, digits: float, *, only_all: bool) -> tuple[i
     With R from m rows the error falls by ``sqrt(p / m)`` a pass; with all rows it takes a pass or two.
     """
     n, p, entries = system.n_rows, system.n_columns, system.entries_per_row
-    if p > _LARGEST:
+    if p > _LARGEST or 8.0 * _SQUARES * p * p > system.room:
         return n, math.inf
     sparse = isinstance(system.rows, CSRRows)
     gram = entries if sparse else p / _PRODUCTS_PER_NUMBER  # of all rows, in passes

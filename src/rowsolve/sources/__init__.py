@@ -7,12 +7,14 @@ kernels.
 from rowsolve.sources.files import load_matrix, load_system, load_vector, open_store, open_system
 from rowsolve.sources.rows import Source, open_rows
 from rowsolve.sources.store import Store
+from rowsolve.sources.stored import StoredRows
 from rowsolve.sources.streams import Chunks
 
 __all__ = [
     "Chunks",
     "Source",
     "Store",
+    "StoredRows",
     "load_matrix",
     "load_system",
     "load_vector",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,11 @@ class ArrayStore(Store):
         out[...] = rows
         return out
 
+    def _in_place(self, stop: int) -> Any:  # noqa: ARG002
+        array = self._array
+        here = isinstance(array, np.ndarray) and array.ndim == 2 and array.flags.c_contiguous
+        return np.asarray(array) if here and array.dtype == self.dtype else None
+
     def whole(self) -> np.ndarray:
         """Return the array as it is stored."""
         with self._telling(0, self.shape[0]):
@@ -41,7 +47,11 @@ class ArrayStore(Store):
 
 
 class NpyStore(Store):
-    """A .npy file. Rows are read, not mapped: a file that is cut while it is in use is then an error, not a crash."""
+    """A .npy file. Rows are read, or lent as they are mapped into memory.
+
+    To touch rows of a file that has been cut meanwhile would be the end of the process, not an error: so its size is
+    looked at before any are lent.
+    """
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("rb", buffering=0)
@@ -91,6 +101,25 @@ class NpyStore(Store):
             if not n_bytes:
                 raise StoreError(f"{self.name}: has been cut short since it was opened.")
             left = left[n_bytes:]
+
+    def _in_place(self, stop: int) -> Any:
+        if self._by_columns or self.given != self.dtype or self.ndim != 2:
+            return None
+        n_bytes = os.fstat(self._file.fileno()).st_size
+        if n_bytes < self._place(stop):
+            row = max(0, n_bytes - self._place(0)) // (self._place(1) - self._place(0))
+            raise StoreError(f"{self.name}: has been cut short since it was opened: the rows from {row} on are gone.")
+        return np.asarray(self._mapped)
+
+    def expect(self, start: int, stop: int) -> None:
+        """Let the system read these rows into its cache meanwhile."""
+        if hasattr(os, "posix_fadvise") and not self._by_columns:
+            first, last = self._place(start), self._place(stop)
+            os.posix_fadvise(self._file.fileno(), first, last - first, os.POSIX_FADV_WILLNEED)
+
+    def _place(self, row: int) -> int:
+        """Return where a row begins in the file."""
+        return self._mapped.offset + row * self.shape[1] * self.given.itemsize
 
     def whole(self) -> np.ndarray:
         """Return the file mapped into memory, not read."""

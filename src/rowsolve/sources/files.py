@@ -22,8 +22,8 @@ from rowsolve.sources.streams import Chunks
 from rowsolve.sources.text import CSVStore
 
 __all__ = [
-    "ENDINGS", "ending_of", "load_matrix", "load_system", "load_vector", "open_store", "open_system", "opened",
-    "split_place",
+    "ENDINGS", "ending_of", "is_place", "load_matrix", "load_system", "load_vector", "open_store", "open_system",
+    "opened", "opened_with_b", "split_place",
 ]  # fmt: skip
 
 _SPARSE_KEYS = {"format", "shape", "data"}
@@ -96,6 +96,21 @@ def load_system(A: Any, b: Any) -> tuple[Any, Any]:
     with opened(A, leave_out=_columns_of_b(A, b)) as store:
         b = _b_of(store, b)
         return store.whole(), load_vector(b) if _is_place(b) else b
+
+
+@contextmanager
+def opened_with_b(A: Any, b: Any) -> Iterator[tuple[Store, Any]]:
+    """Open the rows of `A` for the time of a block, and give `b` beside them: read if it is a file."""
+    with opened(A, leave_out=_columns_of_b(A, b)) as store:
+        if store.ndim != 2:
+            raise StoreError(f"{store.name}: expected two dimensions, rows and columns: got {store.shape[0]} numbers.")
+        b = _b_of(store, b)
+        yield store, load_vector(b) if _is_place(b) else b
+
+
+def is_place(where: Any) -> bool:
+    """Tell whether rows would have to be read from somewhere."""
+    return _is_place(where) or _is_factory(where)
 
 
 def _b_of(store: Store, b: Any) -> Any:

@@ -33,6 +33,11 @@ class Source:
     entries_per_row: float
     eps: float
 
+    @property
+    def stamp(self) -> str:
+        """What else tells these rows from others, besides the numbers in them."""
+        return ""
+
     def row(self, i: int) -> np.ndarray:
         """Return row `i` written out in full, to look at it."""
         if isinstance(self.rows, DenseRows):

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Self
 
@@ -15,7 +16,8 @@ import numpy as np
 __all__ = ["Store", "StoreError", "kept_dtype", "library", "precision"]
 
 
-_BYTES_OF_A_WINDOW = 1 << 20  # rows that are no further apart are read in one go
+_BYTES_APART = 1 << 15  # rows that are no further apart are read in one go: a disk takes as long for the gap alone
+_BYTES_AT_ONCE = 1 << 22  # of such rows together
 
 
 class StoreError(ValueError):
@@ -46,6 +48,8 @@ class Store(ABC):
         The names of the columns, if they have any.
     rhs : ndarray or None
         The right-hand side, where it comes together with the rows.
+    bytes_read : float
+        What has been read so far: numbers as they are stored, of whole chunks.
     """
 
     sparse: bool = False
@@ -75,6 +79,13 @@ class Store(ABC):
         self.dtype = np.dtype(kept_dtype(given))
         self.chunk = max(1, min(chunk, shape[0]))
         self.columns = columns
+        self.bytes_read = 0.0
+
+    @property
+    def written(self) -> int:
+        """When the file was last written to, in nanoseconds; 0 if it is not known, or no file."""
+        path = Path(self.name.partition(":/")[0])
+        return path.stat().st_mtime_ns if path.exists() else 0
 
     @property
     def entries_per_row(self) -> float:
@@ -85,6 +96,11 @@ class Store(ABC):
     def bytes_per_row(self) -> float:
         """Bytes that a row takes in memory once it is read, on average."""
         return self.entries_per_row * self.dtype.itemsize
+
+    @property
+    def stored_bytes_per_row(self) -> float:
+        """Bytes of the numbers of a row as they are stored, on average, before any compression."""
+        return self.bytes_per_row * self.given.itemsize / self.dtype.itemsize
 
     @property
     def least_bytes(self) -> float:
@@ -114,14 +130,47 @@ class Store(ABC):
         if out is not None:
             self._check_room(stop - start, out)
         with self._telling(start, stop):
-            return self._read(start, stop, out)
+            rows = self._read(start, stop, out)
+        self._count(start, stop)
+        return rows
+
+    def lend(self, start: int, stop: int) -> Any:
+        """Return rows `start` to `stop` as `read` does, but without a copy; None if they are not there as they are."""
+        rows = self._in_place(stop)
+        if rows is None:
+            return None
+        self._count(start, stop)
+        return rows[start:stop]
+
+    @property
+    def lends(self) -> bool:
+        """Whether rows can be lent."""
+        return self._in_place(0) is not None
+
+    def _in_place(self, stop: int) -> Any:  # noqa: ARG002  most stores have nothing to lend
+        """Return an array of all rows, of which those before `stop` are safe to touch; None if there is none."""
+        return None
+
+    def expect(self, start: int, stop: int) -> None:  # noqa: B027  most stores cannot read ahead
+        """Let the system fetch rows that will be lent soon."""
+
+    def _count(self, start: int, stop: int) -> None:
+        """Add rows `start` to `stop`, and those stored in the same chunks, to `bytes_read`."""
+        if stop > start:
+            first, last = start // self.chunk * self.chunk, min(-(-stop // self.chunk) * self.chunk, self.shape[0])
+            self.bytes_read += (last - first) * self.stored_bytes_per_row
 
     def take(self, order: np.ndarray) -> Any:
         """Return the rows with these numbers, in this order; what is stored together is read once for all of them."""
+        rows = self._in_place(self.shape[0])
+        if rows is not None:
+            self.bytes_read += order.size * self.stored_bytes_per_row
+            return rows[order]
         by_number = np.argsort(order, kind="stable")
         numbers = order[by_number]
-        window = max(self.chunk, int(_BYTES_OF_A_WINDOW / max(1.0, self.bytes_per_row)))
-        edges = np.flatnonzero(np.diff(numbers // window, prepend=-1, append=-1))
+        apart = max(self.chunk, int(_BYTES_APART / max(1.0, self.bytes_per_row)))
+        most = max(self.chunk, int(_BYTES_AT_ONCE / max(1.0, self.bytes_per_row)))
+        edges = _runs(numbers, apart, most)
         parts = []
         out = None if self.sparse else np.empty((order.size, self.shape[1]), self.dtype)
         for a, z in pairwise(edges):
@@ -186,6 +235,17 @@ class Store(ABC):
 
     def _room(self, n_rows: int, out: np.ndarray | None) -> np.ndarray:
         return np.empty((n_rows, self.shape[1]), self.dtype) if out is None else out
+
+
+def _runs(numbers: np.ndarray, apart: int, most: int) -> np.ndarray:
+    """Return where runs of sorted `numbers` begin, and the end: no two further `apart`, none over `most` rows long."""
+    breaks = np.flatnonzero(np.diff(numbers) > apart) + 1
+    edges = [0]
+    for stop in (*breaks.tolist(), numbers.size):
+        while stop > edges[-1]:
+            reach = int(np.searchsorted(numbers, numbers[edges[-1]] + most))
+            edges.append(min(stop, max(reach, edges[-1] + 1)))
+    return np.array(edges)
 
 
 def kept_dtype(dtype: np.dtype) -> type[np.floating]:

@@ -69,9 +69,14 @@ class Streamed(Store):
 
     def _advance(self) -> None:
         found = next(self._to_come, None)
-        if found is None:
+        if found is not None:
+            self.bytes_read += found[1].shape[0] * self.stored_bytes_per_row
+        else:
             raise StoreError(f"{self.name}: ended before row {self.shape[0]}, which was there when it was opened.")
         self._first, self._block = found
+
+    def _count(self, start: int, stop: int) -> None:
+        """Blocks are counted as they come."""
 
     def close(self) -> None:
         """Let go of the block and of the stream."""

@@ -1,0 +1,125 @@
+"""A system whose rows stay where they live: they come into memory a chunk at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from rowsolve._system import Clock, Part, Piece, System
+from rowsolve.kernels.rows import frozen
+from rowsolve.sources import Source
+from rowsolve.sources.stored import StoredRows
+
+__all__ = ["StoredSystem"]
+
+_PLACES = 64  # at least so many, where rows that are next to each other are sampled together
+_RUN = 1 << 18  # bytes of rows next to each other, which a disk reads as fast as one
+_SINGLE = 256  # rows that are sampled one by one, if they can be read so
+
+
+class StoredSystem(System):
+    """``A x = b`` with A in a `Store`: `pieces` are chunks in their order, `chunks` the same in any order."""
+
+    source: StoredRows
+    stored = True
+
+    def __init__(
+        self, source: StoredRows, b: np.ndarray, clock: Clock, threads: int, damp: float,
+        bounds: tuple[np.ndarray, np.ndarray] | None,
+    ) -> None:  # fmt: skip
+        super().__init__(source, b, clock, threads, damp, bounds)
+        self.room = source.memory.room
+        self._kept: Part | None = None
+
+    @property
+    def bytes_read(self) -> float:
+        """What was read of A so far."""
+        return self.source.store.bytes_read
+
+    def restore_bytes(self, before: float) -> None:
+        """Go on counting from what was read `before`."""
+        self.source.store.bytes_read += before
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_kept": None}
+
+    def pieces(self, times_used: int = 1, n_rows: int | None = None, skip: int = 0) -> Iterator[Piece]:  # noqa: ARG002
+        """Yield all rows, a chunk at a time: one counted pass, which Ctrl-C and the deadline can end."""
+        assert n_rows is None
+        for first, source in self.source.walk(iter(range(skip, self.source.n_chunks))):
+            piece = Piece(source.rows, first, 0, source.shape[0])
+            with self._numbered(np.arange(first, first + piece.n_rows)):
+                yield piece
+            self._end_piece(piece)
+
+    def parts(self, order: np.ndarray) -> Iterator[Part]:
+        """Read the rows in `order`, as many at a time as there is room for."""
+        for start, stop in self.source.batches(order.size):
+            numbers = order[start:stop]
+            if self._kept is None or not np.array_equal(self._kept.numbers, numbers):  # type: ignore[arg-type]
+                self._kept = None  # before the next ones take as much
+                self._kept = Part(self.source.fetch(numbers).rows, np.arange(numbers.size), numbers)
+            with self._numbered(numbers):
+                yield self._kept  # rows under suspicion are asked for again and again
+
+    @contextmanager
+    def _numbered(self, numbers: np.ndarray) -> Iterator[None]:
+        """Give rows that kernels note meanwhile the `numbers` that they have in A."""
+        before = self.odd.copy()
+        self.odd[:] = -1
+        yield
+        noted = self.odd >= 0
+        self.odd[:] = np.where(noted, numbers[self.odd], before)
+
+    def part(self, order: np.ndarray) -> System | None:
+        """Return the rows in `order`, scaled to unit norm, as a system of their own in memory; None if all are zero."""
+        found = _Visible(self, self.source.fetch(order), order).part(np.arange(order.size))
+        self.count(order)
+        return found
+
+    def visible(self, first: int, source: Source) -> System:
+        """Return rows that are in memory, of which `first` is the first, as a system of their own."""
+        return _Visible(self, source, slice(first, first + source.shape[0]))
+
+    def sample(self, count: int, rng: np.random.Generator) -> tuple[np.ndarray, int]:
+        """Return up to `count` distinct random rows, fresh ones first, and how many of them are.
+
+        Many, or those of a store that reads chunks, come in short runs from at least 64 places.
+        """
+        store = self.source.store
+        run = max(store.chunk, int(_RUN / max(1.0, store.bytes_per_row)))
+        run = min(run, count // _PLACES)
+        if run < 2 or (store.chunk == 1 and count <= _SINGLE):
+            return super().sample(count, rng)
+        places = rng.permutation(-(-self.n_rows // run))[: -(-count // run) + 1]
+        order = (places[:, None] * run + np.arange(run)).ravel()
+        order = rng.permutation(order[order < self.n_rows][:count])
+        used = self._used[order]
+        return np.concatenate([order[~used], order[used]]), int((~used).sum())
+
+    def places_of(self, order: np.ndarray) -> int:
+        """Return from how many places, independent of each other, these rows come."""
+        chunk = self.source.store.chunk
+        return order.size if chunk == 1 else int(np.unique(order // chunk).size)
+
+
+class _Visible(System):
+    """Rows of a stored system that are in memory, by their `numbers`; what is odd about them is told of the whole."""
+
+    def __init__(self, whole: StoredSystem, source: Source, numbers: np.ndarray | slice) -> None:
+        b = frozen(np.ascontiguousarray(whole.b[numbers]))
+        super().__init__(source, b, whole.clock, whole.threads, whole.damp, whole.bounds)
+        self.room, self._whole, self._numbers = whole.room, whole, numbers
+
+    def number_of(self, i: int) -> int:
+        """Return the number of row `i` in the whole."""
+        return self._numbers.start + i if isinstance(self._numbers, slice) else int(self._numbers[i])
+
+    def look_at_odd_rows(self) -> None:
+        """Raise for a row that is not finite or out of range; let the whole remember one of zeros."""
+        super().look_at_odd_rows()
+        if self._whole.contradiction is None:
+            self._whole.contradiction = self.contradiction

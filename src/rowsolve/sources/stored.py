@@ -1,0 +1,238 @@
+"""Rows that stay where they live: read a chunk at a time, the next one while this one is worked on."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rowsolve.kernels.rows import CSRRows, DenseRows, frozen
+from rowsolve.sources.rows import Source
+from rowsolve.sources.store import Store
+
+__all__ = ["Memory", "StoredRows", "free_memory", "memory_for"]
+
+_CHUNK = 64e6  # bytes: a disk reads no faster in larger pieces
+_ROWS_OF_A_CHUNK = 2  # times p rows, at least, if there is room: fewer say little about x
+_AT_ONCE = 4e6  # bytes that are read in one call, so that others need not wait long
+_FETCHED = 32e6  # bytes of rows from here and there
+_WALKS = 2  # passes under way at once: a full check may come while a chunk is in use
+_BUFFERS = 2  # of a walk: one in use, one being filled
+_SPARSE_COPIES = 3  # of sparse rows while they are read
+_VECTORS = 64  # of p numbers, for each thread and right-hand side, that methods work with
+_FEWEST_ROWS = 16
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What the bytes allowed are used for.
+
+    Attributes
+    ----------
+    allowed, fixed, buffers, room : float
+        In all; for b, marks and vectors; for the chunks in hand; for what methods make of the rows.
+    chunk : int
+        Rows that are read together.
+    lent : bool
+        Whether rows are mapped into memory as they are, which takes none.
+    """
+
+    allowed: float
+    fixed: float
+    buffers: float
+    room: float
+    chunk: int
+    lent: bool
+
+    def words(self, store: Store) -> str:
+        """Return how the rows will be read, in a sentence."""
+        n_chunks, size = -(-store.shape[0] // self.chunk), self.chunk * store.stored_bytes_per_row
+        used = (self.fixed + self.buffers) / 1e6
+        return (
+            f"Reading {store.name} in {n_chunks:,} chunks of {size / 1e6:.3g} MB"
+            f"{' (mapped, not copied)' if self.lent else ''}: about {max(used, 0.1):.3g} MB of memory, and up to "
+            f"{self.room / 1e6:.3g} MB for the method, of {self.allowed / 1e6:.4g} MB allowed."
+        )
+
+
+def free_memory() -> float:
+    """Return how many bytes could be used without pushing others out, as far as the system tells; else infinity."""
+    free = math.inf
+    with suppress(OSError, ValueError, IndexError):
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        free = next(1024.0 * float(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
+    with suppress(OSError, ValueError):  # that of the control group, which is "max" if there is none
+        group = Path("/sys/fs/cgroup")
+        limit, used = ((group / name).read_text(encoding="ascii") for name in ("memory.max", "memory.current"))
+        free = min(free, float(limit) - float(used))
+    return max(free, 0.0)
+
+
+def memory_for(store: Store, n_rhs: int, allowed: float, threads: int) -> Memory:
+    """Share out the bytes `allowed`; raise with the least that works if they are too few."""
+    n, p = store.shape
+    lent = store.lends
+    fixed = n * (8.0 * n_rhs + 1.0) + 8.0 * _VECTORS * p * threads * (n_rhs + 1) + (0.0 if lent else store.least_bytes)
+    copies = 1 if lent else _WALKS * _BUFFERS * (_SPARSE_COPIES if store.sparse else 1)
+    least_rows = min(n, _FEWEST_ROWS)
+    least = fixed + 2.0 * copies * least_rows * store.bytes_per_row
+    if least > allowed:
+        raise ValueError(
+            f"{allowed / 1e6:.4g} MB of memory are too little for {store.name}: b, vectors, and the least that can be "
+            f"read take {fixed / 1e6:.3g} MB. Allow {np.ceil(least / 1e6):,.0f} MB."
+        )
+    wanted = max(_CHUNK, _ROWS_OF_A_CHUNK * p * store.bytes_per_row)
+    rows = int(min(n, wanted / store.bytes_per_row, (allowed - fixed) / (2.0 * copies * store.bytes_per_row)))
+    chunk = max(least_rows, rows // store.chunk * store.chunk if rows >= store.chunk else rows)
+    buffers = 0.0 if lent else copies * chunk * store.bytes_per_row
+    return Memory(allowed, fixed, buffers, allowed - fixed - buffers, chunk, lent)
+
+
+class StoredRows(Source):
+    """The rows of a `Store`, as a `Source` without rows of its own (`rows` only tells their kind)."""
+
+    store: Store
+    memory: Memory
+
+    def __init__(self, store: Store, memory: Memory) -> None:
+        none = _kind_of(store, None)
+        super().__init__(none, store.shape, store.entries_per_row, store.eps)
+        for name, value in (("store", store), ("memory", memory), ("_lock", threading.Lock())):
+            object.__setattr__(self, name, value)  # it is frozen
+
+    @property
+    def n_chunks(self) -> int:
+        """How many chunks there are."""
+        return -(-self.shape[0] // self.memory.chunk)
+
+    @property
+    def stamp(self) -> str:
+        """The size of a chunk, and when the file was written."""
+        return f"{self.memory.chunk} {self.store.written}"
+
+    def row(self, i: int) -> np.ndarray:
+        """Return row `i` written out in full, to look at it."""
+        return self.fetch(np.array([i])).row(0)
+
+    def fetch(self, numbers: np.ndarray) -> Source:
+        """Return the rows with these numbers, in memory."""
+        with self._lock:  # type: ignore[attr-defined]
+            found = self.store.take(numbers)
+        return self._source(found)
+
+    def take(self, order: np.ndarray, weights: np.ndarray) -> Source:
+        """Return a copy of the rows in `order`, each times its weight, in float64."""
+        return self.fetch(order).take(np.arange(order.size), weights)
+
+    def columns(self) -> Any:
+        """No method that needs columns runs over a store."""
+        raise NotImplementedError
+
+    def batches(self, n_rows: int) -> Iterator[tuple[int, int]]:
+        """Yield where to cut a list of `n_rows`, so that as many fit in memory as are between two cuts."""
+        size = max(1, int(min(_FETCHED, self.memory.room / 8.0) / max(1.0, self.store.bytes_per_row)))
+        for start in range(0, n_rows, size):
+            yield start, min(start + size, n_rows)
+
+    def endless(self, seed: int, first: int, in_order: bool) -> Iterator[tuple[int, Source]]:
+        """Walk for ever, from chunk number `first` on, in a random order that follows from `seed`, pass after pass.
+
+        `in_order` if the rows are to come so; it may be that they cannot come otherwise.
+        """
+        n, in_order = self.n_chunks, in_order or self.store.ordered
+
+        def chunks() -> Iterator[int]:
+            order = np.arange(n)
+            for turn in count(first):
+                if not in_order and (turn % n == 0 or turn == first):
+                    order = np.random.default_rng([seed, turn // n]).permutation(n)
+                yield int(order[turn % n])
+
+        return self.walk(chunks())
+
+    def walk(self, chunks: Iterator[int]) -> Iterator[tuple[int, Source]]:
+        """Yield these chunks as sources in memory, and the numbers of their first rows.
+
+        The next one is read meanwhile; what was yielded before is overwritten.
+        """
+        size, n = self.memory.chunk, self.shape[0]
+        places = ((c * size, min((c + 1) * size, n)) for c in chunks)
+        if self.memory.lent:
+            yield from self._walk_lent(places)
+            return
+        with ThreadPoolExecutor(1, thread_name_prefix="rowsolve-reader") as reader:
+            filler = _Filler(self.store, self._lock, size)  # type: ignore[attr-defined]
+            place, coming = next(places, None), None
+            try:
+                coming = reader.submit(filler.fill, *place) if place else None
+                while coming is not None:
+                    found, start = coming.result(), place[0]  # type: ignore[index]
+                    place = next(places, None)
+                    coming = reader.submit(filler.fill, *place) if place else None
+                    yield start, self._source(found)
+            finally:
+                filler.stop(coming)
+
+    def _walk_lent(self, places: Iterator[tuple[int, int]]) -> Iterator[tuple[int, Source]]:
+        place = next(places, None)
+        while place is not None:
+            rows, start = self.store.lend(*place), place[0]
+            place = next(places, None)
+            if place is not None:
+                self.store.expect(*place)
+            yield start, self._source(rows)
+
+    def _source(self, found: Any) -> Source:
+        return Source(_kind_of(self.store, found), found.shape, self.entries_per_row, self.eps)
+
+
+class _Filler:
+    """Reads chunks into two buffers in turn, a little at a time."""
+
+    def __init__(self, store: Store, lock: threading.Lock, size: int) -> None:
+        self._store, self._lock = store, lock
+        rows = int(_AT_ONCE / max(1.0, store.bytes_per_row)) // store.chunk * store.chunk
+        self._step = max(rows, store.chunk)
+        shape = (min(size, store.shape[0]), store.shape[1])
+        self._rooms = [] if store.sparse else [np.empty(shape, store.dtype) for _ in range(_BUFFERS)]
+        self._turn, self._stopped = 0, False
+
+    def fill(self, start: int, stop: int) -> Any:
+        if self._store.sparse:
+            with self._lock:
+                return self._store.read(start, stop)
+        self._turn = 1 - self._turn
+        room = self._rooms[self._turn][: stop - start]
+        for first in range(start, stop, self._step):
+            if self._stopped:
+                break
+            last = min(first + self._step, stop)
+            with self._lock:
+                self._store.read(first, last, room[first - start : last - start])
+        return room
+
+    def stop(self, coming: Future | None) -> None:
+        """Let go of what is being read, without waiting for all of it."""
+        self._stopped = True
+        if coming is not None:
+            coming.cancel()
+
+
+def _kind_of(store: Store, found: Any) -> DenseRows | CSRRows:
+    """Return what was read of a store, or no rows at all, as kernels take it: always of the same types."""
+    if not store.sparse:
+        values = np.empty((0, store.shape[1]), store.dtype) if found is None else found
+        return DenseRows(frozen(values))
+    index = np.int32 if store.shape[1] <= np.iinfo(np.int32).max else np.int64
+    if found is None:
+        return CSRRows(frozen(np.empty(0, store.dtype)), frozen(np.empty(0, index)), frozen(np.zeros(1, np.int64)))
+    data, indices = found.data.astype(store.dtype, copy=False), found.indices.astype(index, copy=False)
+    return CSRRows(frozen(data), frozen(indices), frozen(found.indptr.astype(np.int64, copy=False)))
