@@ -38,6 +38,7 @@ _STEADY = 64  # columns from which on the error decays steadily
 _SHRUNK = 30.0  # times the tolerance
 _NEAR = 10.0  # times how far x may be from a row: no more can be asked where rounding ends the run
 _FAR = 4  # times the usual rows of a burst
+_STEPS_TO_GO_BY = 3
 _GROWTH = 1 / 128  # of the run so far: a long run of small bursts would be all overhead
 # Of several right-hand sides the first of these is what holds for all; None is no verdict yet.
 _BY_GRAVITY = (Status.SLOW, None, Status.INCONSISTENT, Status.PRECISION, Status.CONVERGED)
@@ -492,10 +493,20 @@ class Run:
             self.finding = sampled_check(self.system, self.x, self.limit, self.rng)
         return status
 
+    def _rows_left(self) -> float:
+        """Return how many more rows it takes, as the monitor has it, or else as the last steps fell; NaN if unknown."""
+        if not isinstance(self.method, StepMethod):
+            return self.monitor.rows_left
+        errors, rows = self.history.error_estimate[-_STEPS_TO_GO_BY:], self.history.rows_read[-_STEPS_TO_GO_BY:]
+        ours = [name == self.method.name for name in self.history.method[-_STEPS_TO_GO_BY:]]
+        if len(errors) < _STEPS_TO_GO_BY or not all(ours) or not errors[0] > errors[-1] > 0.0:
+            return math.nan
+        return math.log(max(self.monitor.shortfall, 1.0)) / math.log(errors[0] / errors[-1]) * (rows[-1] - rows[0])
+
     def _emit(self, stage: str) -> None:
         if self.callback is None:
             return
-        n_rows, rows_left = self.system.n_rows, self.monitor.rows_left
+        n_rows, rows_left = self.system.n_rows, self._rows_left()
         done = self.system.rows_read - self.rows_prepared
         pace = (self.clock.elapsed - self.prepared_at) / done if stage == "solve" and done else np.nan
         x = self.x.T.view()

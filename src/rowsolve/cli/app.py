@@ -66,13 +66,21 @@ def solve(
     lower: Annotated[float | None, typer.Option(help="No entry of x may be below this, 0 for x >= 0.")] = None,
     upper: Annotated[float | None, typer.Option(help="No entry of x may be above this.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="How many threads; all cores if not given.")] = None,
+    memory: Annotated[
+        str | None, typer.Option(help="Keep to so much memory, such as 300MB: read A in chunks if it does not fit.")
+    ] = None,
     check: Annotated[str, typer.Option(help="Before the end, look at 'sampled' rows or at all: 'full'.")] = "sampled",
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Save the state there every few seconds; removed when x is written.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint, if there is one.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")] = False,
 ) -> None:
     """Solve A x = b and write x."""
     from rowsolve.cli.solve import run_solve
 
     options = {
+        "memory": memory, "checkpoint": checkpoint, "resume": resume,
         "rtol": rtol, "atol": atol, "x0": x0, "rng": seed,
         "max_passes": max_passes, "max_seconds": max_seconds, "damp": damp, "threads": threads,
         "check": check,

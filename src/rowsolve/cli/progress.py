@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 if TYPE_CHECKING:
     from rowsolve import Event
 
-__all__ = ["SolveProgress"]
+__all__ = ["SolveProgress", "bytes_in_words"]
 
 _SECONDS_BETWEEN_DRAWINGS = 0.05
 
@@ -34,6 +34,7 @@ class SolveProgress:
             transient=True,
             disable=hidden or not console.is_terminal,
         )
+        self._hidden = hidden
         self._task = self._bar.add_task("loading the kernels", total=None, figures="compiled on first use")
         self._drawn = 0.0
 
@@ -48,6 +49,8 @@ class SolveProgress:
 
     def __call__(self, event: Event) -> None:
         """Draw what `event` tells, unless something has just been drawn."""
+        if event.stage == "open" and not self._hidden:
+            self._bar.console.print(event.note, markup=False, highlight=False, soft_wrap=True)
         now = time.perf_counter()
         if self._bar.disable or now - self._drawn < _SECONDS_BETWEEN_DRAWINGS:
             return
@@ -58,12 +61,23 @@ class SolveProgress:
 
 
 def _doing(event: Event) -> str:
-    return "preparing" if event.stage == "prepare" else "solving"
+    return {"open": "opening", "prepare": "preparing", "check": "checking"}.get(event.stage, "solving")
+
+
+def bytes_in_words(n_bytes: float) -> str:
+    """Return a number of bytes as people say it."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if n_bytes < 1000.0:
+            return f"{n_bytes:.3g} {unit}"
+        n_bytes /= 1000.0
+    return f"{n_bytes:.3g} TB"
 
 
 def _figures(event: Event) -> str:
     read = f"{event.rows_read:,} rows ({event.passes:.2f} passes)"
-    if event.stage == "prepare":
+    if event.seconds > 0.0:
+        read += f", {bytes_in_words(event.bytes_read)} at {event.bytes_read / event.seconds / 1e9:.2f} GB/s"
+    if event.stage != "solve":
         return read
     error = f"error ~{event.error_estimate:.1e}" if math.isfinite(event.error_estimate) else "error not known yet"
     return f"{error}, {read}, {_time_left(event.seconds_left)}"

@@ -14,11 +14,14 @@ from rich.text import Text
 import rowsolve
 from rowsolve._output import OutputFile, write_vector
 from rowsolve.cli.messages import print_json, say, words_of
-from rowsolve.cli.progress import SolveProgress
+from rowsolve.cli.progress import SolveProgress, bytes_in_words
 
 __all__ = ["run_solve"]
 
 CONVERGED, NOT_CONVERGED, BAD_INPUT = 0, 1, 2
+_UNFINISHED = (
+    rowsolve.Status.MAX_PASSES, rowsolve.Status.MAX_SECONDS, rowsolve.Status.INTERRUPTED, rowsolve.Status.STOPPED,
+)  # fmt: skip
 
 
 def run_solve(
@@ -35,6 +38,7 @@ def run_solve(
                 solution = rowsolve.solve(matrix, rhs, method, callback=progress, **options)
             if target is not None:
                 write_vector(target, solution.x)
+            _let_go(options["checkpoint"], solution, written=target is not None)
     except (ValueError, TypeError, OSError, MemoryError, ImportError) as error:
         say(words_of(error), "BAD_INPUT", as_json=as_json)
         return BAD_INPUT
@@ -46,6 +50,12 @@ def run_solve(
     else:
         _print_summary(solution, output)
     return CONVERGED if solution.converged else NOT_CONVERGED
+
+
+def _let_go(checkpoint: Path | None, solution: rowsolve.Solution, *, written: bool) -> None:
+    """Remove a checkpoint that nothing can be gone on with: x is written, and no limit ended the solve."""
+    if checkpoint is not None and written and solution.status not in _UNFINISHED:
+        checkpoint.unlink(missing_ok=True)
 
 
 def _as_dict(solution: rowsolve.Solution, output: Path | None) -> dict[str, Any]:
@@ -64,6 +74,7 @@ def _as_dict(solution: rowsolve.Solution, output: Path | None) -> dict[str, Any]
         "method": solution.method,
         "rows_read": solution.rows_read,
         "passes": solution.passes,
+        "bytes_read": solution.bytes_read,
         "seconds": solution.seconds,
         "compile_seconds": solution.compile_seconds,
         "n_columns": len(solution.x),
@@ -84,7 +95,8 @@ def _print_summary(solution: rowsolve.Solution, output: Path | None) -> None:
     table.add_row("status", f"[{'green' if solution.converged else 'yellow'}]{solution.status.name}[/]")
     table.add_row("estimated error", f"{solution.error_estimate:.2g} (relative)")
     table.add_row("residual", "not known" if solution.residual is None else str(solution.residual))
-    table.add_row("rows read", f"{solution.rows_read:,} ({solution.passes:.3g} passes over A)")
+    size = bytes_in_words(solution.bytes_read)
+    table.add_row("rows read", f"{solution.rows_read:,} ({solution.passes:.3g} passes over A, {size})")
     table.add_row("time", f"{solution.seconds:.3g} s, after {solution.compile_seconds:.2g} s to load the kernels")
     table.add_row("method", solution.method)
     written = f"written to {output}" if output else f"not written: give -o FILE ({solution.x.size:,} numbers)"
