@@ -4,7 +4,7 @@
 PYTHON ?= python3
 RUN = .venv/bin/python
 
-.PHONY: demo test lint docs paper bench bench-steps bench-greedy bench-kmeans bench-limits clean
+.PHONY: demo test lint docs paper bench bench-files bench-steps bench-greedy bench-kmeans bench-limits clean
 
 demo: .venv/ready
 	$(RUN) -m rowsolve demo
@@ -29,6 +29,9 @@ paper: .venv/ready
 # make bench ARGS="--quick", ARGS="--case clustered", ARGS="--list"
 bench: .venv/ready-bench
 	$(RUN) benchmarks/race.py $(ARGS)
+
+bench-files: .venv/ready-all .venv/ready-bench
+	$(RUN) benchmarks/files.py $(ARGS)
 
 bench-steps: .venv/ready-bench
 	$(RUN) benchmarks/steps.py
