@@ -16,6 +16,9 @@ from rowsolve.sources.streams import Streamed
 __all__ = ["ParquetStore"]
 
 _BYTES_OF_A_BATCH = 4 << 20
+KEPT_BY_ARROW = (
+    80e6  # bytes that it keeps for itself once it has read a file of some size, whatever the file (measured)
+)
 _BYTES_OF_A_COLUMN = 3 << 20  # a page of 1 MB as it is stored, unpacked, and its dictionary
 
 
@@ -43,7 +46,7 @@ class ParquetStore(Streamed):
     @property
     def least_bytes(self) -> float:
         """Row groups are read in batches, for which a page of each column is open."""
-        return min(super().least_bytes, _BYTES_OF_A_COLUMN * self.shape[1]) + self.bytes_per_row
+        return KEPT_BY_ARROW + min(super().least_bytes, _BYTES_OF_A_COLUMN * self.shape[1]) + self.bytes_per_row
 
     def _group_of(self, row: int) -> int:
         return int(np.searchsorted(self._starts, row, side="right")) - 1
@@ -55,7 +58,7 @@ class ParquetStore(Streamed):
         names, batch_size = self._schema.names, max(1, int(_BYTES_OF_A_BATCH / self.bytes_per_row))
         for group in range(self._group_of(row), self._file.num_row_groups):
             first = self._starts[group]
-            for batch in self._file.iter_batches(batch_size, row_groups=[group], columns=names):
+            for batch in self._file.iter_batches(batch_size, row_groups=[group], columns=names, use_threads=False):
                 # A prefix of a name brings nested columns along: keep those that were asked for.
                 plain = batch.select(names).cast(self._schema, safe=False)
                 yield first, plain.to_tensor(null_to_nan=True).to_numpy()

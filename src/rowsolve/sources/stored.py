@@ -22,7 +22,8 @@ __all__ = ["Memory", "StoredRows", "free_memory", "memory_for"]
 
 _CHUNK = 64e6  # bytes: a disk reads no faster in larger pieces
 _ROWS_OF_A_CHUNK = 2  # times p rows, at least, if there is room: fewer say little about x
-_AT_ONCE = 4e6  # bytes that are read in one call, so that others need not wait long
+_AT_ONCE = 4e6  # bytes that are read in one call, at most
+_COPIES = 3  # of these: as libraries read them, unpack them and hand them over
 _FETCHED = 32e6  # bytes of rows from here and there
 _WALKS = 2  # passes under way at once: a full check may come while a chunk is in use
 _BUFFERS = 2  # of a walk: one in use, one being filled
@@ -40,7 +41,9 @@ class Memory:
     allowed, fixed, buffers, room : float
         In all; for b, marks and vectors; for the chunks in hand; for what methods make of the rows.
     chunk : int
-        Rows that are read together.
+        Rows that are worked on together.
+    at_once : float
+        Bytes that are read in one call, so that others need not wait long.
     lent : bool
         Whether rows are mapped into memory as they are, which takes none.
     """
@@ -50,6 +53,7 @@ class Memory:
     buffers: float
     room: float
     chunk: int
+    at_once: float
     lent: bool
 
     def words(self, store: Store) -> str:
@@ -80,7 +84,9 @@ def memory_for(store: Store, n_rhs: int, allowed: float, threads: int) -> Memory
     """Share out the bytes `allowed`; raise with the least that works if they are too few."""
     n, p = store.shape
     lent = store.lends
-    fixed = n * (8.0 * n_rhs + 1.0) + 8.0 * _VECTORS * p * threads * (n_rhs + 1) + (0.0 if lent else store.least_bytes)
+    at_once = 0.0 if lent else min(_AT_ONCE, allowed / 32.0)
+    fixed = n * (8.0 * n_rhs + 1.0) + 8.0 * _VECTORS * p * threads * (n_rhs + 1)
+    fixed += 0.0 if lent else store.least_bytes + _COPIES * at_once
     copies = 1 if lent else _WALKS * _BUFFERS * (_SPARSE_COPIES if store.sparse else 1)
     least_rows = min(n, _FEWEST_ROWS)
     least = fixed + 2.0 * copies * least_rows * store.bytes_per_row
@@ -93,7 +99,7 @@ def memory_for(store: Store, n_rhs: int, allowed: float, threads: int) -> Memory
     rows = int(min(n, wanted / store.bytes_per_row, (allowed - fixed) / (2.0 * copies * store.bytes_per_row)))
     chunk = max(least_rows, rows // store.chunk * store.chunk if rows >= store.chunk else rows)
     buffers = 0.0 if lent else copies * chunk * store.bytes_per_row
-    return Memory(allowed, fixed, buffers, allowed - fixed - buffers, chunk, lent)
+    return Memory(allowed, fixed, buffers, allowed - fixed - buffers, chunk, at_once, lent)
 
 
 class StoredRows(Source):
@@ -169,7 +175,7 @@ class StoredRows(Source):
             yield from self._walk_lent(places)
             return
         with ThreadPoolExecutor(1, thread_name_prefix="rowsolve-reader") as reader:
-            filler = _Filler(self.store, self._lock, size)  # type: ignore[attr-defined]
+            filler = _Filler(self.store, self._lock, self.memory)  # type: ignore[attr-defined]
             place, coming = next(places, None), None
             try:
                 coming = reader.submit(filler.fill, *place) if place else None
@@ -197,11 +203,11 @@ class StoredRows(Source):
 class _Filler:
     """Reads chunks into two buffers in turn, a little at a time."""
 
-    def __init__(self, store: Store, lock: threading.Lock, size: int) -> None:
+    def __init__(self, store: Store, lock: threading.Lock, memory: Memory) -> None:
         self._store, self._lock = store, lock
-        rows = int(_AT_ONCE / max(1.0, store.bytes_per_row)) // store.chunk * store.chunk
+        rows = int(memory.at_once / max(1.0, store.bytes_per_row)) // store.chunk * store.chunk
         self._step = max(rows, store.chunk)
-        shape = (min(size, store.shape[0]), store.shape[1])
+        shape = (min(memory.chunk, store.shape[0]), store.shape[1])
         self._rooms = [] if store.sparse else [np.empty(shape, store.dtype) for _ in range(_BUFFERS)]
         self._turn, self._stopped = 0, False
 
