@@ -113,6 +113,8 @@ class _Visible(System):
         b = frozen(np.ascontiguousarray(whole.b[numbers]))
         super().__init__(source, b, whole.clock, whole.threads, whole.damp, whole.bounds)
         self.room, self._whole, self._numbers = whole.room, whole, numbers
+        if whole.arrangement is not None and isinstance(numbers, slice):
+            self.arrangement = whole.arrangement.within(numbers.start, numbers.stop)
 
     def number_of(self, i: int) -> int:
         """Return the number of row `i` in the whole."""

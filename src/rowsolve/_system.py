@@ -144,6 +144,7 @@ class System:
         if not 0.0 < self.norm_b < math.inf:  # all zero, or at the ends of the range
             self.norm_b = float(np.abs(b).max()) or 1.0
         self.n_rows, self.n_columns = source.shape
+        self.arrangement = source.arrangement
         self.entries_per_row = max(1.0, source.entries_per_row)
         self.clock = clock or Clock()
         self.threads = threads

@@ -17,7 +17,8 @@ from rowsolve.kernels.rows import frozen, sum_of_squares
 from rowsolve.methods import METHODS, Method, Refined
 from rowsolve.methods.base import positive_integer
 from rowsolve.sources import Source, Store, StoredRows, load_system, open_rows
-from rowsolve.sources.files import is_place, opened_with_b
+from rowsolve.sources.arrangement import read_arrangement
+from rowsolve.sources.files import is_place, load_matrix, opened_with_b
 from rowsolve.sources.rows import as_columns
 from rowsolve.sources.stored import free_memory, memory_for
 
@@ -52,7 +53,9 @@ def opened_system(A: Any, b: Any, memory: Any, threads: int) -> Iterator[tuple[S
         return
     with opened_with_b(A, b) as (store, values):
         source = _source_of(store, allowed, threads, values)
-        yield source, *_sides_of(values, source)
+        sides, eps = _sides_of(values, source)
+        object.__setattr__(source, "arrangement", read_arrangement(store.name, store.shape, sides, load_matrix))
+        yield source, sides, eps
 
 
 def _source_of(store: Store, allowed: float | None, threads: int, values: Any) -> Source:

@@ -116,7 +116,11 @@ class Deflated(Oblivious):
 
     def prepare(self, system, rng):
         """Find the known equations: cluster the rows (one pass), or read a sample of them; then deal the pack."""
-        if self.source == "clusters":
+        stored = system.arrangement
+        if self.source == "clusters" and stored is not None and self._fits(stored):
+            equations, count = _of_unit_norm(stored.centroids, stored.targets), stored.n_clusters
+            eps = EPS_OF_A_SUM * system.n_rows
+        elif self.source == "clusters":
             clusters = cluster_rows(system, self.n_clusters or min(CLUSTERS, system.n_rows), rng)
             equations, count = _of_unit_norm(clusters.centroids, clusters.targets), clusters.n_clusters
             eps = EPS_OF_A_SUM * np.bincount(clusters.labels + 1)[1:].max(initial=0)
@@ -128,6 +132,10 @@ class Deflated(Oblivious):
         plan = _Plan(system, known, eps)
         plan.take_more(PACK * system.n_columns, rng)
         return plan
+
+    def _fits(self, stored) -> bool:
+        """Tell whether equations that are stored with the rows are those that are asked for."""
+        return stored.targets is not None and self.n_clusters in (None, stored.n_clusters)
 
     def _n_combinations(self, system):
         most = min(system.n_rows, system.n_columns)

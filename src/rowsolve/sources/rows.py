@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rowsolve.kernels.rows import CSRRows, DenseRows, frozen, sum_of_squares
+from rowsolve.sources.arrangement import Arrangement
 from rowsolve.sources.csr import canonical, checked_csr, is_sparse
 from rowsolve.sources.store import kept_dtype, precision
 
@@ -26,12 +27,15 @@ class Source:
         Stored numbers a row, on average.
     eps : float
         Relative precision of the numbers as they were given.
+    arrangement : Arrangement or None
+        What is known of the clusters of these rows, if they were stored by them.
     """
 
     rows: DenseRows | CSRRows
     shape: tuple[int, int]
     entries_per_row: float
     eps: float
+    arrangement: Arrangement | None = None
 
     @property
     def stamp(self) -> str:

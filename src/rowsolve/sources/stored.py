@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from rowsolve.kernels.rows import CSRRows, DenseRows, frozen
+from rowsolve.sources.arrangement import Arrangement
 from rowsolve.sources.rows import Source
 from rowsolve.sources.store import Store
 
@@ -108,9 +109,9 @@ class StoredRows(Source):
     store: Store
     memory: Memory
 
-    def __init__(self, store: Store, memory: Memory) -> None:
+    def __init__(self, store: Store, memory: Memory, arrangement: Arrangement | None = None) -> None:
         none = _kind_of(store, None)
-        super().__init__(none, store.shape, store.entries_per_row, store.eps)
+        super().__init__(none, store.shape, store.entries_per_row, store.eps, arrangement)
         for name, value in (("store", store), ("memory", memory), ("_lock", threading.Lock())):
             object.__setattr__(self, name, value)  # it is frozen
 

@@ -1,0 +1,70 @@
+"""What `convert --cluster` has stored beside rows: blocks with one row of each cluster, and the centroid equations."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["BESIDE", "Arrangement", "place_beside"]
+
+BESIDE = ("starts", "centroids", "targets")  # arrays that are read again
+
+
+class Arrangement(NamedTuple):
+    """Rows in blocks with one row of each cluster.
+
+    Attributes
+    ----------
+    starts : ndarray
+        Block ``t`` is rows ``starts[t]`` to ``starts[t + 1]``.
+    centroids : ndarray of shape (k, p)
+    targets : ndarray of shape (k,) or None
+        ``<centroids[l], x> = targets[l]`` holds for the solution of a consistent system; None if b is another one now.
+    """
+
+    starts: np.ndarray
+    centroids: np.ndarray
+    targets: np.ndarray | None
+
+    @property
+    def n_clusters(self) -> int:
+        """How many clusters there are."""
+        return len(self.centroids)
+
+    def within(self, start: int, stop: int) -> Arrangement:
+        """Return that of rows `start` to `stop` alone; blocks at the edges may be cut."""
+        starts = np.unique(np.clip(self.starts, start, min(stop, int(self.starts[-1]))))
+        return self._replace(starts=starts[starts >= start] - start)
+
+
+def place_beside(place: str, name: str) -> str:
+    """Return where the array `name` is that belongs to the rows at `place`: in the same file, or in one beside it."""
+    file, colon, _ = place.partition(":/")
+    if colon:
+        return f"{file}:/{name}"
+    path = Path(file)
+    for ending in (".mtx.gz", path.suffix):
+        if path.name.endswith(ending):
+            return str(path.with_name(f"{path.name[: -len(ending)]}.{name}.npy"))
+    return f"{file}.{name}.npy"
+
+
+def read_arrangement(place: str, shape: tuple[int, int], b: np.ndarray, load: Any) -> Arrangement | None:
+    """Return what is stored beside the rows at `place`, if it fits them; None if there is nothing of the kind.
+
+    The targets belong to a right-hand side, so they count only if `b` is the one that is stored along.
+    """
+    found: dict[str, Any] = {}
+    for name in (*BESIDE, "b"):
+        with suppress(ValueError, OSError, ImportError):
+            found[name] = np.asarray(load(place_beside(place, name)))
+    if not {"starts", "centroids"} <= found.keys() or np.shape(found["centroids"])[1:] != shape[1:]:
+        return None
+    starts = found["starts"].astype(np.int64)
+    if starts.ndim != 1 or starts[0] != 0 or starts[-1] > shape[0] or (np.diff(starts) <= 0).any():
+        return None
+    same = "targets" in found and "b" in found and np.array_equal(found["b"], b)
+    return Arrangement(starts, found["centroids"], found["targets"] if same else None)
