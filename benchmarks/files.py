@@ -168,7 +168,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=asked.folder) as name:
         make(Path(name), shape, noise=0.1)
         runs = [run for case in ("consistent", "noisy") for run in compare(Path(name), case, memory, repeats)]
-    result = {"rows": shape[0], "columns": shape[1], "memory": memory, "runs": runs, "machine": describe()}
+    result = {
+        "rows": shape[0], "columns": shape[1], "memory": memory, "error": ERROR, "runs": runs, "machine": describe(),
+    }  # fmt: skip
     path = RESULTS / ("files-quick.json" if asked.quick else "files.json")
     path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     Console(highlight=False).print(as_table(result))

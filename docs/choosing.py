@@ -66,7 +66,9 @@ def millions(value: float) -> str:
 def shortest_row_for_random_access(rows_per_column: int) -> int:
     """Ask `auto` from how many entries a row on it takes sparse rows at random, at the usual tolerance."""
     p, empty = 10_000, np.empty(0)
-    system: Any = SimpleNamespace(rows=CSRRows(empty, empty, empty), n_rows=rows_per_column * p, n_columns=p)
+    system: Any = SimpleNamespace(
+        rows=CSRRows(empty, empty, empty), stored=False, n_rows=rows_per_column * p, n_columns=p
+    )
     for entries in range(1, p):
         system.entries_per_row = entries
         if not _auto._passes_are_cheaper(system, RTOL):
@@ -85,6 +87,10 @@ def first_turns() -> list[Turn]:
             f"{millions(_auto._TINY_IF_NOT_TALL)}",
             "`direct`; `refined` if A is sparse", "The system is small",
             f"Small?\nall rows are factored by at most\n{millions(_auto._TINY)} multiplications",
+        ),
+        Turn(
+            f"A is not in memory (`memory=`), dense, p at most {_auto._MOST_COLUMNS:,}, n at least {tall} p, and "
+            f"{_auto._SQUARES} p x p matrices fit in what is allowed", "`direct`", "The rows are not in memory",
         ),
         Turn(
             f"dense, p at most {few:,}, n at least {tall} p", "`direct`", "There are few columns",

@@ -72,8 +72,26 @@ def limits() -> str:
     return "\n".join(lines) + "\n"
 
 
+def files() -> str:
+    """Return the table of what `make bench-files` found last."""
+    found = json.loads((ROOT / "benchmarks" / "results" / "files.json").read_text(encoding="utf-8"))
+    size = f"{found['rows']:,} x {found['columns']:,} ({8e-9 * found['rows'] * found['columns']:.3g} GB)"
+    lines = [
+        f"{size}, {found['memory']} allowed, true relative error {found['error']:g} wanted:",
+        "",
+        "| b | who | seconds | read (GB) | memory (MB) | true error | how it ended |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for run in found["runs"]:
+        lines.append(
+            f"| {run['case']} | {run['name']} | {run['seconds']:.3g} | {run['bytes'] / 1e9:.3g} | "
+            f"{(run['peak'] - run['before']) / 1e6:.0f} | {run['error']:.1e} | {run['status']} |"
+        )
+    return "\n".join([*lines, "", f"Machine: {machine_in_words(found['machine'])}."]) + "\n"
+
+
 def main() -> None:
-    """Rewrite README.md, docs/demo.png and the tables of docs/performance.md."""
+    """Rewrite README.md, docs/demo.png and the tables of docs/performance.md and docs/bigger-than-memory.md."""
     demo = subprocess.run(
         [sys.executable, "-m", "rowsolve", "demo", "--out", "docs/demo.png"],
         cwd=ROOT, env={**os.environ, "COLUMNS": "100"}, capture_output=True, text=True, check=True,
@@ -84,8 +102,9 @@ def main() -> None:
     text = put(text, "race", race())
     text = put(text, "demo", f"```text\n$ rowsolve demo\n{demo.rstrip()}\n```\n")
     path.write_text(text, encoding="utf-8")
-    page = ROOT / "docs" / "performance.md"
-    page.write_text(put(page.read_text(encoding="utf-8"), "limits", limits()), encoding="utf-8")
+    for name, mark, table in (("performance", "limits", limits()), ("bigger-than-memory", "files", files())):
+        page = ROOT / "docs" / f"{name}.md"
+        page.write_text(put(page.read_text(encoding="utf-8"), mark, table), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -72,6 +72,7 @@ class OutputFile:
             os.umask(mask)
             self._part.chmod((0o777 if self._folder else 0o666) & ~mask)  # mkstemp makes them for their owner only
             _replace(self._place, self._part)
+            _sync(self._place.parent)  # without it the old name may be back after a power cut
         except (OSError, RuntimeError) as error:
             why = _reason(error)
             if why is None:
