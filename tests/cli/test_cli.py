@@ -264,8 +264,9 @@ def test_progress__shows_error_rows_passes_and_time_left():
     from rowsolve.cli.progress import _figures, _time_left
 
     event = Event("solve", 12_345, 1.25, 1e6, 0.5, 3.2e-4, 0.75, 12.0, np.zeros(1))
-    assert _figures(event) == "error ~3.2e-04, 12,345 rows (1.25 passes), 12.0 s left"
-    assert _figures(Event("prepare", 10, 0.1, 1e3, 0.1, np.nan, np.nan, np.nan, np.zeros(1))) == "10 rows (0.10 passes)"
+    assert _figures(event) == "error ~3.2e-04, 12,345 rows (1.25 passes), 1 MB at 0.00 GB/s, 12.0 s left"
+    event = Event("prepare", 10, 0.1, 5e9, 2.0, np.nan, np.nan, np.nan, np.zeros(1))
+    assert _figures(event) == "10 rows (0.10 passes), 5 GB at 2.50 GB/s"
     assert _time_left(90) == "2 min left"
     assert _time_left(7200) == "2.0 h left"
     assert _time_left(np.inf) == "time left not known yet"
