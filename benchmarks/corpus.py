@@ -188,7 +188,7 @@ def from_file(_: Shape, rng: np.random.Generator, __: Path, *, name: str, rhs: s
     return System(A, load_vector(SHARED / rhs), None)
 
 
-def npy_file(shape: Shape, rng: np.random.Generator, folder: Path) -> System:
+def npy_file(shape: Shape, rng: np.random.Generator, folder: Path, *, noise: float = 0.0) -> System:
     """Write a normal system to a .npy file; it is never in memory as a whole."""
     path = folder / "A.npy"
     A = np.lib.format.open_memmap(path, mode="w+", dtype=np.float64, shape=shape)
@@ -199,7 +199,9 @@ def npy_file(shape: Shape, rng: np.random.Generator, folder: Path) -> System:
         A[start : start + PIECE], b[start : start + PIECE] = piece, piece @ x
     A.flush()
     del A
-    return System(np.load(path, mmap_mode="r"), b, x)
+    if noise:
+        b += noise * np.std(b) * rng.standard_normal(len(b))
+    return System(np.load(path, mmap_mode="r"), b, None if noise else x)
 
 
 def _gaussian_cases() -> list[Case]:
@@ -285,7 +287,8 @@ CORPUS: dict[str, Case] = {
         *_noisy_cases(),
         Case("corrupted-2%", "corrupted", corrupted, (50_000, 1_000), (2_000, 60)),
         *_sparse_cases(),
-        Case("file-npy", "file", npy_file, (250_000, 1_000), None, target_passes=10.0),
+        Case("file-npy", "file", npy_file, (250_000, 1_000), None, 5.0, target_passes=10.0),
+        Case("file-npy-noisy-10%", "file", partial(npy_file, noise=0.1), (250_000, 1_000), None, 1.0),
     )
 }
 # Our time is to grow by less than this from the first case to the second.

@@ -13,6 +13,8 @@ from rowsolve.race.contestant import Contestant, Finish
 
 __all__ = ["Rowsolve"]
 
+MEMORY = "300MB"  # that may be used for a file
+
 
 @dataclass(frozen=True)
 class Rowsolve(Contestant):
@@ -40,6 +42,7 @@ class Rowsolve(Contestant):
         end = time.perf_counter() + seconds
         solution = rowsolve.solve(
             A, b, self.method, rtol=setting, rng=self.seed, threads=self.threads,
+            memory=MEMORY if isinstance(A, np.memmap) else None,
             callback=lambda _: time.perf_counter() > end,
         )  # fmt: skip
         if solution.status is rowsolve.Status.INTERRUPTED:
