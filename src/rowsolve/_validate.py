@@ -52,7 +52,10 @@ def opened_system(A: Any, b: Any, memory: Any, threads: int) -> Iterator[tuple[S
         return
     with opened_with_b(A, b) as (store, values):
         source = _source_of(store, allowed, threads, values)
-        yield source, *_sides_of(values, source)
+        try:
+            yield source, *_sides_of(values, source)
+        finally:
+            source.close()
 
 
 def _source_of(store: Store, allowed: float | None, threads: int, values: Any) -> Source:
@@ -60,7 +63,7 @@ def _source_of(store: Store, allowed: float | None, threads: int, values: Any) -
     size = store.shape[0] * store.bytes_per_row
     if store.ndim == 2 and (size > free_memory() / 2 if allowed is None else 2 * size > allowed):
         n_rhs = 1 if np.ndim(values) < 2 else min(np.shape(values))
-        limit = free_memory() / 4 if allowed is None else allowed
+        limit = free_memory() // 4 if allowed is None else allowed
         return StoredRows(store, memory_for(store, n_rhs, limit, threads))
     return open_rows(store.whole())
 

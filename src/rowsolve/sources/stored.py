@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -105,8 +106,19 @@ class StoredRows(Source):
     def __init__(self, store: Store, memory: Memory) -> None:
         none = _kind_of(store, None)
         super().__init__(none, store.shape, store.entries_per_row, store.eps)
-        for name, value in (("store", store), ("memory", memory), ("_lock", threading.Lock())):
+        own = {"store": store, "memory": memory, "_lock": threading.Lock(), "_walks": weakref.WeakSet()}
+        for name, value in own.items():
             object.__setattr__(self, name, value)  # it is frozen
+
+    def close(self) -> None:
+        """End all walks, and their threads with them: whoever was on one may never come back to it."""
+        for walk in list(self._walks):  # type: ignore[attr-defined]
+            walk.close()
+
+    def make_sure(self) -> None:
+        """Raise if rows that are lent have gone: to touch them would be the end of the process."""
+        if self.memory.lent:
+            self.store.lend(self.shape[0], self.shape[0])
 
     @property
     def n_chunks(self) -> int:
@@ -138,9 +150,13 @@ class StoredRows(Source):
 
     def batches(self, n_rows: int) -> Iterator[tuple[int, int]]:
         """Yield where to cut a list of `n_rows`, so that as many fit in memory as are between two cuts."""
-        size = max(1, int(min(_FETCHED, self.memory.room / 8.0) / max(1.0, self.store.bytes_per_row)))
-        for start in range(0, n_rows, size):
-            yield start, min(start + size, n_rows)
+        for start in range(0, n_rows, self.rows_at_once):
+            yield start, min(start + self.rows_at_once, n_rows)
+
+    @property
+    def rows_at_once(self) -> int:
+        """How many rows from here and there are in memory together."""
+        return max(_FEWEST_ROWS, int(min(_FETCHED, self.memory.room / 8.0) / max(1.0, self.store.bytes_per_row)))
 
     def endless(self, seed: int, first: int, in_order: bool) -> Iterator[tuple[int, Source]]:
         """Walk for ever, from chunk number `first` on, in a random order that follows from `seed`, pass after pass.
@@ -163,6 +179,11 @@ class StoredRows(Source):
 
         The next one is read meanwhile; what was yielded before is overwritten.
         """
+        walk = self._walk(chunks)
+        self._walks.add(walk)  # type: ignore[attr-defined]
+        return walk
+
+    def _walk(self, chunks: Iterator[int]) -> Iterator[tuple[int, Source]]:
         size, n = self.memory.chunk, self.shape[0]
         places = ((c * size, min((c + 1) * size, n)) for c in chunks)
         if self.memory.lent:
