@@ -41,6 +41,8 @@ _OTHERS = {
     "numpy._core.multiarray": {"_reconstruct", "scalar"},
     "numpy._core.numeric": {"_frombuffer"},
     "numpy.random._pickle": {"__generator_ctor", "__bit_generator_ctor"},
+    **{f"numpy.random._{name.lower()}": {name} for name in ("MT19937", "PCG64", "Philox", "SFC64")},
+    "numpy.random._pcg64": {"PCG64", "PCG64DXSM"},
     "numpy.random.bit_generator": {"__pyx_unpickle_SeedSequence", "SeedSequence"},
 }
 
@@ -179,7 +181,7 @@ class _Unpickler(pickle.Unpickler):
             return super().find_class(module, name)
         if (module == self._trusted or _OURS.fullmatch(module)) and "." not in name:  # not by way of what they import
             found = super().find_class(module, name)
-            if found.__module__ == module and (isinstance(found, type) or name in _OUR_FUNCTIONS):
+            if getattr(found, "__module__", "") == module and (isinstance(found, type) or name in _OUR_FUNCTIONS):
                 return found
         raise pickle.UnpicklingError(f"a checkpoint of rowsolve has no {module}.{name} in it")
 
