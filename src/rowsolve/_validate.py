@@ -23,7 +23,7 @@ from rowsolve.sources.stored import free_memory, memory_for
 
 __all__ = [
     "at_least_zero", "bounds_of", "check_of", "damp_of", "generator_of", "memory_of", "method_of", "opened_system",
-    "positive", "start_of", "stored_of", "system_of", "threads_of",
+    "positive", "start_of", "stored_of", "system_in_memory", "system_of", "threads_of",
 ]  # fmt: skip
 
 _SMALLEST = 1e-152
@@ -37,6 +37,19 @@ def system_of(A: Any, b: Any) -> tuple[Source, np.ndarray, float]:
     matrix, values = load_system(A, b)
     source = open_rows(matrix)
     return source, *_sides_of(values, source)
+
+
+def system_in_memory(A: Any, b: Any) -> tuple[Source, np.ndarray, float]:
+    """Return the same, but raise if A is a file that does not fit in memory and cannot be mapped either."""
+    if is_place(A):
+        with opened_with_b(A, b) as (store, _):
+            size, free = store.shape[0] * store.bytes_per_row, free_memory()
+            if size > free and not store.is_mapped:
+                raise ValueError(
+                    f"{store.name}: would take {size / 1e9:.3g} GB of memory, of which {free / 1e9:.3g} GB are free. "
+                    "A .npy file of floats is mapped and takes none: `rowsolve convert` makes one. (`solve` needs none.)"
+                )
+    return system_of(A, b)
 
 
 @contextmanager

@@ -151,6 +151,11 @@ class Store(ABC):
         """Whether rows can be lent."""
         return self._in_place(0) is not None
 
+    @property
+    def is_mapped(self) -> bool:
+        """Whether `whole` maps the rows into memory as they are, which takes none."""
+        return False
+
     def _in_place(self, stop: int) -> Any:  # noqa: ARG002  most stores have nothing to lend
         """Return an array of all rows, of which those before `stop` are safe to touch; None if there is none."""
         return None
