@@ -47,7 +47,7 @@ def system_in_memory(A: Any, b: Any) -> tuple[Source, np.ndarray, float]:
             if size > free and not store.is_mapped:
                 raise ValueError(
                     f"{store.name}: would take {size / 1e9:.3g} GB of memory, of which {free / 1e9:.3g} GB are free. "
-                    "A .npy file of floats is mapped and takes none: `rowsolve convert` makes one. (`solve` needs none.)"
+                    "A .npy file of floats is mapped, takes none: `rowsolve convert` makes one (`solve` needs none)."
                 )
     return system_of(A, b)
 

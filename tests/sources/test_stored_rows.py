@@ -169,6 +169,22 @@ def test_fetch__gives_rows_in_any_order_and_repeated(values):
     np.testing.assert_array_equal(taken.row(0), 2.0 * A[499])
 
 
+def test_sparse_rows__of_which_some_have_many_entries_come_in_smaller_chunks():
+    few, many = sparse.random_array((4000, 300), density=0.01, rng=0), sparse.csr_array(np.ones((400, 300)))
+    uneven = sparse.csr_array(sparse.vstack([few, many]))
+    even = sparse.random_array(uneven.shape, density=uneven.nnz / uneven.shape[0] / 300, rng=0, format="csr")
+    chunks = []
+    for matrix in (uneven, even):
+        store = open_store(matrix)
+        for n_rows in (16, 100, 1000, 4400):
+            longest = max(matrix.indptr[i + n_rows] - matrix.indptr[i] for i in range(4401 - n_rows))
+            assert 12 * longest <= store.most_bytes(n_rows) <= 12 * longest * (1 + 32 / n_rows) + 16 * 3600 + 4 * n_rows
+        plan = memory_for(store, 1, 1_000_000.0, 1)
+        assert 12 * store.most_bytes(plan.chunk) <= 500_000 or plan.chunk == 16
+        chunks.append(plan.chunk)
+    assert chunks[0] < chunks[1]
+
+
 def test_batches__cover_a_list_and_are_never_of_less_than_16_rows():
     rows = rows_of(Counting(), 40_000.0)
     edges = list(rows.batches(100))

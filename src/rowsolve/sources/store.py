@@ -101,6 +101,10 @@ class Store(ABC):
         """Bytes that a row takes in memory once it is read, on average."""
         return self.entries_per_row * self.dtype.itemsize
 
+    def most_bytes(self, n_rows: int) -> float:
+        """Return how many bytes `n_rows` next to each other take at most, as far as that is known."""
+        return n_rows * self.bytes_per_row
+
     @property
     def stored_bytes_per_row(self) -> float:
         """Bytes of the numbers of a row as they are stored, on average, before any compression."""

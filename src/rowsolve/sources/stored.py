@@ -93,7 +93,9 @@ def memory_for(store: Store, n_rhs: int, allowed: float, threads: int) -> Memory
     wanted = max(_CHUNK, _ROWS_OF_A_CHUNK * p * store.bytes_per_row)
     rows = int(min(n, wanted / store.bytes_per_row, (allowed - fixed) / (2.0 * copies * store.bytes_per_row)))
     chunk = max(least_rows, rows // store.chunk * store.chunk if rows >= store.chunk else rows)
-    buffers = 0.0 if lent else copies * chunk * store.bytes_per_row
+    while chunk > least_rows and not lent and copies * store.most_bytes(chunk) > (allowed - fixed) / 2:
+        chunk = max(least_rows, chunk // 2)
+    buffers = 0.0 if lent else min(copies * store.most_bytes(chunk), allowed - fixed)
     return Memory(allowed, fixed, buffers, allowed - fixed - buffers, chunk, lent)
 
 
