@@ -21,6 +21,7 @@ from rowsolve._solution import Status
 from rowsolve._system import System
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.methods import Direct, Method, Quantile, Randomized, Refined
+from rowsolve.methods.factor import SQUARES
 
 __all__ = ["Auto", "Choice", "first_choice", "is_hopeless", "next_choice"]
 
@@ -31,7 +32,6 @@ _TINY_IF_NOT_TALL = 40 * _TINY  # then rows need long, and a factorization of al
 _FEW_COLUMNS = 500  # a sample is factored in the time that rows take to converge
 _FEW_COLUMNS_EACH, _PRICE_OF_MANY = 75, 32  # for k right-hand sides that holds up to 75 * (32 + k) columns
 _MOST_COLUMNS = 10_000  # of a dense factor
-_SQUARES = 6  # p x p numbers that are in memory while a sample is solved
 _FACTOR_PER_NUMBER = 3000  # multiplications of a dense factor for each stored number of sparse rows, at most
 _ROWS_TO_CONVERGE = 30  # times p, for well-conditioned rows and six digits
 _TIME_TO_FIND_A_ROW = 250  # sparse rows far apart in memory: as long as so many numbers take
@@ -61,11 +61,11 @@ def first_choice(system: System, rtol: float) -> Choice:
     n, p = system.n_rows, system.n_columns
     if system.damp > 0.0:
         return Choice("`damp` asks for a least-squares method: ", Refined())
-    if _is_tiny(system):
+    if _is_tiny(system) and _has_room(system):
         return Choice("The system is small: ", Refined("all") if _is_sparse(system) else Direct())
     if system.stored and not _is_sparse(system) and _can_be_factored(system):
         return Choice("The rows are not in memory, so as few as possible were read: ", Direct())
-    if not _is_sparse(system) and p <= _few_columns(system) and n >= _TALL * p:
+    if not _is_sparse(system) and p <= _few_columns(system) and n >= _TALL * p and _has_room(system):
         few = p <= _FEW_COLUMNS
         return Choice("There are few columns: " if few else "There are several right-hand sides: ", Direct())
     if _passes_are_cheaper(system, rtol):
@@ -83,7 +83,7 @@ def next_choice(
     """
     if isinstance(method, Direct) and status is Status.INCONSISTENT:
         why = "The other rows do not agree, so the equations contradict each other: "
-        sample = system.n_rhs == 1 and system.bounds is None and not system.stored
+        sample = system.n_rhs == 1 and system.bounds is None and not system.stored and _has_room(system)
         return Choice(why, Refined("sample" if sample else "auto"))
     if isinstance(method, Direct) and status is Status.CONVERGED and outside:
         return Choice("x was outside the bounds: ", Refined())
@@ -120,10 +120,15 @@ def _few_columns(system: System) -> int:
     return _FEW_COLUMNS if system.n_rhs == 1 else _FEW_COLUMNS_EACH * (_PRICE_OF_MANY + system.n_rhs)
 
 
+def _has_room(system: System) -> bool:
+    """Tell whether a factor fits in the memory that may be used."""
+    return 8.0 * SQUARES * system.n_columns**2 <= system.room
+
+
 def _can_be_factored(system: System) -> bool:
     """Tell whether a sample can be factored, in the time of some passes if the rows are sparse."""
     n, p, entries = system.n_rows, system.n_columns, system.entries_per_row
-    if 8.0 * _SQUARES * p * p > system.room:
+    if not _has_room(system):
         return False
     return p <= _MOST_COLUMNS and n >= _TALL * p and (not _is_sparse(system) or p**3 < _FACTOR_PER_NUMBER * n * entries)
 

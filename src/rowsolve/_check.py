@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -68,18 +69,21 @@ def full_check(system: System, x: np.ndarray, limit: np.ndarray) -> Finding:
     if system.n_rhs > 1:
         return _full_check_of_many(system, x, limit)
     off, p, unit = np.zeros(system.n_rows, dtype=bool), system.n_columns, 1.0 / system.norm_b
+    total, gradient, touched = 0.0, np.zeros(p), np.zeros((2, 2, p))
     parts: dict[int, tuple[float, np.ndarray, np.ndarray]] = {}
 
     def look(piece: Piece, start: int, stop: int, odd: np.ndarray) -> None:
-        gradient, touched, rows_off = np.zeros(p), np.zeros((2, 2, p)), piece.of(off)[start:stop]
-        total = inspect_rows(piece.rows, piece.of(system.b), start, x, limit[0], unit, rows_off, gradient, touched, odd)
-        parts[piece.first + start] = total, gradient, touched
+        slope, found, rows_off = np.zeros(p), np.zeros((2, 2, p)), piece.of(off)[start:stop]
+        squares = inspect_rows(piece.rows, piece.of(system.b), start, x, limit[0], unit, rows_off, slope, found, odd)
+        parts[start] = squares, slope, found
 
-    system.pass_over(look)
-    totals, gradients, touched = zip(*(parts[start] for start in sorted(parts)), strict=True)
-    relative, gradient = _relative(sum(totals), system, slice(None)), _norm(np.sum(gradients, axis=0))
-    residual = Residual(relative, system.n_rows, 0, full=True, gradient=gradient)
-    return Finding(residual, np.flatnonzero(off), _largest_share(np.sum(touched, axis=0)))
+    for piece in system.pieces():
+        system.in_slices(partial(look, piece), piece.start, piece.stop, piece.n_rows * system.entries_per_row)
+        for start in sorted(parts):  # the same sum whichever thread was first
+            squares, slope, found = parts.pop(start)
+            total, gradient, touched = total + squares, gradient + slope, touched + found
+    residual = Residual(_relative(total, system, slice(None)), system.n_rows, 0, full=True, gradient=_norm(gradient))
+    return Finding(residual, np.flatnonzero(off), _largest_share(touched))
 
 
 def _full_check_of_many(system: System, x: np.ndarray, limit: np.ndarray) -> Finding:

@@ -97,7 +97,6 @@ class Job:
             "damp": system.damp,
             "check": self.check,
             "threads": system.threads,
-            "memory": None if system.room == math.inf else int(system.room),
             **more,
         }
 
@@ -136,7 +135,7 @@ class Job:
             walk = self.system.source.endless(*place[0])  # type: ignore[attr-defined]
             _, source = next(walk)
             known |= {"chunk": source, "rows of the chunk": source.rows}
-        job: Job = checkpoint.load(known)
+        job: Job = checkpoint.load(known, "" if self.method is None else type(self.method).__module__)
         job.system.restore_bytes(job.bytes_read)
         job.max_rows, job.system.clock.deadline = self.max_rows, self.system.clock.deadline
         run = job._current

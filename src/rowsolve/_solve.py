@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from rowsolve import _validate
-from rowsolve._checkpoint import Checkpoint
+from rowsolve._checkpoint import Checkpoint, memory_in
 from rowsolve._job import Job
 from rowsolve._monitor import Tolerance
 from rowsolve._solution import Event, Solution
 from rowsolve._stored import StoredSystem
 from rowsolve._system import Clock, System
 from rowsolve.methods import Method
-from rowsolve.sources import Source
+from rowsolve.sources import Source, StoredRows
 
 __all__ = ["solve"]
 
@@ -140,6 +140,8 @@ def solve(
     if callback is not None and not callable(callback):
         raise TypeError(f"`callback` must be callable, got {callback!r}.")
     n_threads = _validate.threads_of(threads)
+    if memory is None and checkpoint is not None and resume:
+        memory = memory_in(checkpoint)
     with _validate.opened_system(A, b, memory, n_threads) as (source, sides, eps):
         chosen = _validate.method_of(method, sides)
         stored = _validate.stored_of(source, chosen)
@@ -155,15 +157,22 @@ def solve(
         generator = _validate.generator_of(rng)
         kind = StoredSystem if stored else System
         system = kind(source, sides, Clock(seconds), n_threads, damping, limits)  # type: ignore[arg-type]
+        if memory is not None and not stored:
+            system.room = _validate.memory_of(memory) - sum(part.nbytes for part in source.rows)
         job = Job(chosen, start, system, tolerance, max_rows, check, generator, callback)
         if checkpoint is not None:
-            fingerprint = job.fingerprint(
-                method=repr(method), rng=None if isinstance(rng, np.random.Generator) else rng
-            )
+            seed = None if isinstance(rng, np.random.Generator) else repr(rng)
+            fingerprint = job.fingerprint(method=repr(method), rng=seed, memory=_memory_used(source, memory))
             job = job.kept_in(Checkpoint(checkpoint, fingerprint, resume=resume))
         elif resume:
             raise ValueError("`resume` needs the file to go on from: `checkpoint`.")
         return job.go()
+
+
+def _memory_used(source: Source, memory: int | str | None) -> int | None:
+    if isinstance(source, StoredRows):
+        return int(source.memory.allowed)
+    return None if memory is None else int(_validate.memory_of(memory))
 
 
 def _rows_allowed(max_passes: float | None, seconds: float, source: Source) -> float:

@@ -35,6 +35,11 @@ class StoredSystem(System):
         self._kept: Part | None = None
 
     @property
+    def place(self) -> str:
+        """How messages about a row begin."""
+        return f"{self.source.store.name}: "
+
+    @property
     def bytes_read(self) -> float:
         """What was read of A so far."""
         return self.source.store.bytes_read
@@ -64,6 +69,15 @@ class StoredSystem(System):
                 self._kept = Part(self.source.fetch(numbers).rows, np.arange(numbers.size), numbers)
             with self._numbered(numbers):
                 yield self._kept  # rows under suspicion are asked for again and again
+
+    def _memory_for(self, room: float) -> float:
+        """Return how much memory must be allowed for so much `room`: chunks take half of what is not `fixed`."""
+        return 2.0 * room + self.source.memory.fixed
+
+    @property
+    def rows_at_once(self) -> int:
+        """How many rows from here and there are one part."""
+        return self.source.rows_at_once
 
     @contextmanager
     def _numbered(self, numbers: np.ndarray) -> Iterator[None]:
@@ -115,6 +129,11 @@ class _Visible(System):
         self.room, self._whole, self._numbers = whole.room, whole, numbers
         if whole.arrangement is not None and isinstance(numbers, slice):
             self.arrangement = whole.arrangement.within(numbers.start, numbers.stop)
+
+    @property
+    def place(self) -> str:
+        """How messages about a row begin."""
+        return self._whole.place
 
     def number_of(self, i: int) -> int:
         """Return the number of row `i` in the whole."""

@@ -195,6 +195,23 @@ class System:
         """
         yield Part(self.rows, order)
 
+    def make_sure_of_room(self, n_bytes: float, what: str) -> None:
+        """Raise if `what` takes more memory than a method may use."""
+        if n_bytes > self.room:
+            raise ValueError(
+                f"{what} takes about {math.ceil(n_bytes / 1e6):,} MB, and `memory` leaves {self.room / 1e6:,.3g} MB: "
+                f"allow {math.ceil(self._memory_for(n_bytes) / 1e6):,} MB, or use another method."
+            )
+
+    def _memory_for(self, room: float) -> float:
+        """Return how much memory must be allowed for so much `room`."""
+        return room + sum(part.nbytes for part in self.rows)
+
+    @property
+    def rows_at_once(self) -> int:
+        """How many rows from here and there are one part."""
+        return self.n_rows
+
     def threads_for(self, work: float) -> int:
         """Return how many threads are worth waking for `work` numbers to be used."""
         return max(1, min(self.threads, int(work / _WORK_OF_A_THREAD)))
@@ -292,17 +309,22 @@ class System:
         bad = np.flatnonzero(~np.isfinite(row))
         if bad.size:
             raise ValueError(
-                f"`A` must be finite: row {self.number_of(i)} has {row[bad[0]]} in column {bad[0]}. "
+                f"{self.place}`A` must be finite: row {self.number_of(i)} has {row[bad[0]]} in column {bad[0]}. "
                 "Remove or repair such rows (and their entries of `b`)."
             )
         largest = float(np.abs(row).max(initial=0.0))
         if largest > 0.0:
             raise ValueError(
-                f"row {self.number_of(i)} of `A` has entries up to {largest:.1e}, whose squares leave the range of "
-                "float64: rescale `A` and `b` to lie well between 1e-150 and 1e150."
+                f"{self.place}row {self.number_of(i)} of `A` has entries up to {largest:.1e}, whose squares leave the "
+                "range of float64: rescale `A` and `b` to lie well between 1e-150 and 1e150."
             )
         if self.b[i].any() and self.contradiction is None:
             self.contradiction = self.number_of(i)
+
+    @property
+    def place(self) -> str:
+        """How messages about a row begin: with the file that it is in, if it stays there."""
+        return ""
 
     def number_of(self, i: int) -> int:
         """Return what messages call row `i`: its number in A."""

@@ -24,7 +24,7 @@ from rowsolve.sources.stored import free_memory, memory_for
 
 __all__ = [
     "at_least_zero", "bounds_of", "check_of", "damp_of", "generator_of", "memory_of", "method_of", "opened_system",
-    "positive", "start_of", "stored_of", "system_of", "threads_of",
+    "positive", "start_of", "stored_of", "system_in_memory", "system_of", "threads_of",
 ]  # fmt: skip
 
 _SMALLEST = 1e-152
@@ -40,6 +40,19 @@ def system_of(A: Any, b: Any) -> tuple[Source, np.ndarray, float]:
     return source, *_sides_of(values, source)
 
 
+def system_in_memory(A: Any, b: Any) -> tuple[Source, np.ndarray, float]:
+    """Return the same, but raise if A is a file that does not fit in memory and cannot be mapped either."""
+    if is_place(A):
+        with opened_with_b(A, b) as (store, _):
+            size, free = store.shape[0] * store.bytes_per_row, free_memory()
+            if size > free and not store.is_mapped:
+                raise ValueError(
+                    f"{store.name}: would take {size / 1e9:.3g} GB of memory, of which {free / 1e9:.3g} GB are free. "
+                    "A .npy file of floats is mapped, takes none: `rowsolve convert` makes one (`solve` needs none)."
+                )
+    return system_of(A, b)
+
+
 @contextmanager
 def opened_system(A: Any, b: Any, memory: Any, threads: int) -> Iterator[tuple[Source, np.ndarray, float]]:
     """Give the same for the time of a block.
@@ -53,9 +66,12 @@ def opened_system(A: Any, b: Any, memory: Any, threads: int) -> Iterator[tuple[S
         return
     with opened_with_b(A, b) as (store, values):
         source = _source_of(store, allowed, threads, values)
-        sides, eps = _sides_of(values, source)
-        object.__setattr__(source, "arrangement", read_arrangement(store.name, store.shape, sides, load_matrix))
-        yield source, sides, eps
+        try:
+            sides, eps = _sides_of(values, source)
+            object.__setattr__(source, "arrangement", read_arrangement(store.name, store.shape, sides, load_matrix))
+            yield source, sides, eps
+        finally:
+            source.close()
 
 
 def _source_of(store: Store, allowed: float | None, threads: int, values: Any) -> Source:
@@ -63,7 +79,7 @@ def _source_of(store: Store, allowed: float | None, threads: int, values: Any) -
     size = store.shape[0] * store.bytes_per_row
     if store.ndim == 2 and (size > free_memory() / 2 if allowed is None else 2 * size > allowed):
         n_rhs = 1 if np.ndim(values) < 2 else min(np.shape(values))
-        limit = free_memory() / 4 if allowed is None else allowed
+        limit = free_memory() // 4 if allowed is None else allowed
         return StoredRows(store, memory_for(store, n_rhs, limit, threads))
     return open_rows(store.whole())
 

@@ -301,3 +301,19 @@ def test_report__is_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         Noise(0.0).relative = 1.0
     assert Prediction("direct", None, None).reaches is None
+
+
+@pytest.mark.parametrize("ending", ["npy", "h5", "csv"])
+def test_file_larger_than_memory__is_mapped_or_refused(ending, tmp_path, monkeypatch):
+    A, b, _ = gaussian(500, 10)
+    rowsolve.convert(A, tmp_path / f"A.{ending}")
+    assert rowsolve.inspect(tmp_path / f"A.{ending}", b, rng=0).layout.n_rows == 500
+    monkeypatch.setattr("rowsolve._validate.free_memory", lambda: 1000.0)
+    if ending == "npy":
+        assert rowsolve.inspect(tmp_path / f"A.{ending}", b, rng=0).layout.n_rows == 500
+        np.save(tmp_path / "I.npy", A.astype(int))
+        ending, A = "npy", tmp_path / "I.npy"
+    else:
+        A = tmp_path / f"A.{ending}"
+    with pytest.raises(ValueError, match=rf"{ending}.*: would take 4e-05 GB of memory, of which 1e-06 GB are free"):
+        rowsolve.inspect(A, b, rng=0)

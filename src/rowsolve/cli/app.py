@@ -100,7 +100,8 @@ def inspect(
 ) -> None:
     """Look at A x = b without solving it: condition, clusters, noise, and what each method would take.
 
-    All of it is seen in a sample of the rows, and says so. Exit code 0, or 2 for bad input.
+    All of it is seen in a sample of the rows, and says so. A .npy file is mapped and may be larger than memory; other
+    files are read whole, and refused if they do not fit. Exit code 0, or 2 for bad input.
     """
     from rowsolve.cli.inspect import run_inspect
 

@@ -138,9 +138,10 @@ def cluster_stream(sample: System, pieces: Iterable[System], n_clusters: int, rn
 
 def _cluster_stored(system, n_clusters, rng, metric, rate) -> Clusters:
     """Do it for rows that are not in memory: a chunk at a time, in their order, at random within each."""
-    (part,) = system.parts(system.sample(min(system.n_rows, sample_size(n_clusters)), rng)[0])
-    b = part.of(system.largest_b)
-    moving = _Moving(system, part.rows, b, part.order, n_clusters, rng, metric, rate)
+    wanted = min(system.n_rows, sample_size(n_clusters), system.rows_at_once)
+    for part in system.parts(system.sample(wanted, rng)[0]):  # there is but one
+        b = part.of(system.largest_b)
+        moving = _Moving(system, part.rows, b, part.order, n_clusters, rng, metric, rate)
     labels = np.empty(system.n_rows, np.int64)
     for piece in system.pieces(times_used=1 + moving.k // 8):
         order, b = rng.permutation(piece.n_rows), piece.of(system.largest_b)

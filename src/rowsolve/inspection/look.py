@@ -32,7 +32,8 @@ def inspect(
     Parameters
     ----------
     A, b
-        As for `solve`, with one right-hand side.
+        As for `solve`, with one right-hand side. All of A must fit in memory, except for a .npy file, which is mapped:
+        any other that would take more than what is free is refused.
     rtol : float
         The wanted ``norm(x - x*) / norm(x)``, for which rows and seconds are predicted.
     threads : int, optional
@@ -58,7 +59,7 @@ def inspect(
     >>> report.layout.n_rows, report.noise.relative, report.directions.n_clusters, report.first
     (500, 0.0, 0, 'direct')
     """
-    source, vector, eps = _validate.system_of(A, b)
+    source, vector, eps = _validate.system_in_memory(A, b)
     if vector.ndim > 1:
         raise ValueError(f"`inspect` looks at one right-hand side: `b` has {vector.shape[1]}. Pass one of its columns.")
     tolerance = Tolerance(_between_0_and_1("rtol", rtol), 0.0, eps)

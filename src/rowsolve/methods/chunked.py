@@ -86,6 +86,7 @@ class InChunks:
         while n_taken < n_rows:
             if self.n_left < self.plan.rows_per_step:
                 self._next(rng)
+            self.system.source.make_sure()  # type: ignore[attr-defined]
             wanted = min(n_rows - n_taken, self.n_left)
             order = self.method.advance(self.plan, iterates, max(wanted, 1), rng, part)
             drops += part

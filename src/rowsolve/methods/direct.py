@@ -12,7 +12,7 @@ from rowsolve._blas import blas_threads
 from rowsolve._solution import Status
 from rowsolve.methods.base import Step, StepMethod
 from rowsolve.methods.descent import Descent, norms
-from rowsolve.methods.factor import factor_of, gather
+from rowsolve.methods.factor import SQUARES, factor_of, gather
 
 if TYPE_CHECKING:
     from rowsolve._monitor import Tolerance
@@ -46,6 +46,7 @@ class Direct(StepMethod):
 
     def steps(self, system, x0, tolerance, rng):
         """Yield once."""
+        system.make_sure_of_room(8.0 * SQUARES * system.n_columns**2, "a factor of a sample of the rows")
         with np.errstate(all="ignore"):  # an x out of range is told by its error
             step = None
             if system.n_rows >= system.n_columns + _SPARE:

@@ -16,7 +16,7 @@ from rowsolve.kernels.rows import CSRRows, distances, sum_of_squares
 if TYPE_CHECKING:
     from rowsolve._system import Part, System
 
-__all__ = ["Factor", "factor_of", "gather"]
+__all__ = ["SQUARES", "Factor", "factor_of", "gather"]
 
 # Reciprocal condition of the triangle, in the 1-norm, below which a Gram matrix has lost too many digits.
 _LEAST_RCOND = {np.dtype(np.float32): 3e-6, np.dtype(np.float64): 1e-7}
@@ -26,6 +26,7 @@ _IN_RANGE = {np.dtype(np.float32): 1e6, np.dtype(np.float64): 1e60}  # entries w
 _EVEN = 4.0  # columns whose lengths differ by less need not be made equal
 _TIMES_CHOLESKY = 4.0  # that a factorization takes if that one failed
 _ROOM, _MUCH_ROOM = 2e7, 2e8  # bytes of rows gathered at a time
+SQUARES = 6  # p x p numbers that are in memory while a factor is made
 _POWER_STEPS = 12
 _VECTORS = 4
 

@@ -17,6 +17,8 @@ from rowsolve.methods.base import Plan, RowMethod, one_of, positive_integer
 
 __all__ = ["JL", "SketchedPlan", "advance_sketched", "prepare_sketched"]
 
+_BESIDES = 12  # numbers for each row: norms, decks, and what they are made of
+
 
 class SketchedPlan(Plan):
     """Sketches of all rows, and the decks that candidates are drawn from."""
@@ -106,6 +108,7 @@ def prepare_sketched(method, system, rng, groups, clusters) -> SketchedPlan:
     plan.n_candidates, plan.origin = n_candidates, np.zeros(p)
     plan.targets = np.zeros(0) if clusters is None else clusters.targets
     n, k = system.n_rows, plan.targets.size
+    system.make_sure_of_room(8.0 * n * (size + k + _BESIDES), "a sketch of all rows")
     plan.phi, plan.centroids = room_for_vectors(system.rows, size, p), room_for_vectors(system.rows, k, p)
     plan.phi[:] = rng.standard_normal((size, p)) / math.sqrt(size)
     if clusters is not None:

@@ -14,7 +14,7 @@ from rowsolve.kernels.rows import CSRRows
 from rowsolve.methods.base import Step, StepMethod, one_of
 from rowsolve.methods.box import BoxDescent
 from rowsolve.methods.descent import Descent, norms
-from rowsolve.methods.factor import factor_of
+from rowsolve.methods.factor import SQUARES, factor_of
 
 if TYPE_CHECKING:
     from rowsolve._monitor import Tolerance
@@ -29,7 +29,6 @@ _CHEAP = 5.0  # passes: a factor that costs no more is made at once
 _MOST_PASSES = 1e6  # that a factor may cost
 _PIVOTING = 10  # factorizations of the free columns, where there are bounds
 _LARGEST = 10_000  # columns, of a dense triangle
-_SQUARES = 6  # p x p numbers that are in memory while it is made
 _EPS = float(np.finfo(float).eps)
 _VECTORS_PER_PASS = 8  # a pass takes as long for so many vectors as for two: from then on, arithmetic does
 _FOR_THE_RANK = 2.0  # times the passes so far
@@ -76,6 +75,8 @@ class Refined(StepMethod):
                 "with `bounds` a factor of a sample of the rows cannot tell which entries of x are on a bound: use "
                 "preconditioner='auto', 'none' or 'all'."
             )
+        if self.preconditioner in ("sample", "all"):
+            system.make_sure_of_room(8.0 * SQUARES * system.n_columns**2, "a factor of the rows")
         return _Steps(self, system, x0, tolerance, rng)
 
     def _tell_rank(self, descent: Descent, n_steps: int) -> None:
@@ -190,7 +191,7 @@ def cheapest_sample(system: System, digits: float, *, only_all: bool) -> tuple[i
     With R from m rows the error falls by ``sqrt(p / m)`` a pass; with all rows it takes a pass or two.
     """
     n, p, entries = system.n_rows, system.n_columns, system.entries_per_row
-    if p > _LARGEST or 8.0 * _SQUARES * p * p > system.room:
+    if p > _LARGEST or 8.0 * SQUARES * p * p > system.room:
         return n, math.inf
     sparse = isinstance(system.rows, CSRRows)
     gram = entries if sparse else p / _PRODUCTS_PER_NUMBER  # of all rows, in passes

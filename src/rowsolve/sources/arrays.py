@@ -111,6 +111,11 @@ class NpyStore(Store):
             raise StoreError(f"{self.name}: has been cut short since it was opened: the rows from {row} on are gone.")
         return np.asarray(self._mapped)
 
+    @property
+    def is_mapped(self) -> bool:
+        """Whether `whole` takes no memory: numbers of other types are copied."""
+        return self.given == self.dtype
+
     def expect(self, start: int, stop: int) -> None:
         """Let the system read these rows into its cache meanwhile."""
         if hasattr(os, "posix_fadvise") and not self._by_columns:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ import numpy as np
 from rowsolve.sources.store import Store, StoreError
 
 __all__ = ["CSRStore", "MatrixStore", "canonical", "checked_csr", "is_sparse"]
+
+_PLACES, _FEWEST_ROWS, _AT_ONCE = 1 << 14, 16, 1 << 16  # of `indptr`: how finely it is looked at, and how much is read
 
 
 class CSRStore(Store):
@@ -40,6 +43,24 @@ class CSRStore(Store):
     def bytes_per_row(self) -> float:
         """Bytes that a row takes in memory once it is read, on average."""
         return self.entries_per_row * (self.dtype.itemsize + 4) + 4
+
+    def most_bytes(self, n_rows: int) -> float:
+        """Return how many bytes `n_rows` next to each other take at most: some may have far more entries than most."""
+        apart, entries = self._entries_before
+        cells = min(-(-n_rows // apart) + 1, entries.size - 1)
+        most = int(np.max(entries[cells:] - entries[:-cells]))
+        return most * (self.dtype.itemsize + 4) + 4 * n_rows
+
+    @cached_property
+    def _entries_before(self) -> tuple[int, np.ndarray]:
+        """How many entries come before every so many rows, and before the end: a sketch of `indptr`."""
+        n_rows = self.shape[0]
+        apart = max(_FEWEST_ROWS, -(-n_rows // _PLACES))
+        step = apart * max(1, _AT_ONCE // apart)
+        parts = [
+            np.asarray(self._indptr[start : min(start + step, n_rows)])[::apart] for start in range(0, n_rows, step)
+        ]
+        return apart, np.concatenate([*parts, [self._data.shape[0]]]).astype(np.int64)
 
     def _check_parts(self) -> None:
         """Look at the three arrays as far as it costs nothing."""

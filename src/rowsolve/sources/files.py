@@ -58,6 +58,8 @@ def open_store(where: Any, *, leave_out: Sequence[str] = ()) -> Store:
         return Chunks(where)
     if is_sparse(where):
         return MatrixStore("the sparse matrix", where)
+    if isinstance(where, np.ma.MaskedArray) and np.ma.is_masked(where):
+        raise StoreError("the array has masked entries: remove those rows, or fill them.")
     return ArrayStore("the array", np.asarray(where))
 
 

@@ -83,9 +83,13 @@ class Store(ABC):
 
     @property
     def written(self) -> int:
-        """When the file was last written to, in nanoseconds; 0 if it is not known, or no file."""
-        path = Path(self.name.partition(":/")[0])
-        return path.stat().st_mtime_ns if path.exists() else 0
+        """When the file, or the last one in the folder, was written to, in nanoseconds; 0 if there is none."""
+        path = Path(self.name)
+        if not path.exists() and ":/" in self.name:
+            path = Path(self.name.rpartition(":/")[0])
+        if not path.exists():
+            return 0
+        return max(file.stat().st_mtime_ns for file in (path, *path.rglob("*")))
 
     @property
     def entries_per_row(self) -> float:
@@ -96,6 +100,10 @@ class Store(ABC):
     def bytes_per_row(self) -> float:
         """Bytes that a row takes in memory once it is read, on average."""
         return self.entries_per_row * self.dtype.itemsize
+
+    def most_bytes(self, n_rows: int) -> float:
+        """Return how many bytes `n_rows` next to each other take at most, as far as that is known."""
+        return n_rows * self.bytes_per_row
 
     @property
     def stored_bytes_per_row(self) -> float:
@@ -147,6 +155,11 @@ class Store(ABC):
         """Whether rows can be lent."""
         return self._in_place(0) is not None
 
+    @property
+    def is_mapped(self) -> bool:
+        """Whether `whole` maps the rows into memory as they are, which takes none."""
+        return False
+
     def _in_place(self, stop: int) -> Any:  # noqa: ARG002  most stores have nothing to lend
         """Return an array of all rows, of which those before `stop` are safe to touch; None if there is none."""
         return None
@@ -169,7 +182,7 @@ class Store(ABC):
         by_number = np.argsort(order, kind="stable")
         numbers = order[by_number]
         apart = max(self.chunk, int(_BYTES_APART / max(1.0, self.bytes_per_row)))
-        most = max(self.chunk, int(_BYTES_AT_ONCE / max(1.0, self.bytes_per_row)))
+        most = max(1, int(max(_BYTES_AT_ONCE, self.least_bytes / 3) / max(1.0, self.bytes_per_row)))
         edges = _runs(numbers, apart, most)
         parts = []
         out = None if self.sparse else np.empty((order.size, self.shape[1]), self.dtype)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -85,9 +86,7 @@ def memory_for(store: Store, n_rhs: int, allowed: float, threads: int) -> Memory
     """Share out the bytes `allowed`; raise with the least that works if they are too few."""
     n, p = store.shape
     lent = store.lends
-    at_once = 0.0 if lent else min(_AT_ONCE, allowed / 32.0)
-    fixed = n * (8.0 * n_rhs + 1.0) + 8.0 * _VECTORS * p * threads * (n_rhs + 1)
-    fixed += 0.0 if lent else store.least_bytes + _COPIES * at_once
+    fixed = n * (8.0 * n_rhs + 1.0) + 8.0 * _VECTORS * p * threads * (n_rhs + 1) + (0.0 if lent else store.least_bytes)
     copies = 1 if lent else _WALKS * _BUFFERS * (_SPARSE_COPIES if store.sparse else 1)
     least_rows = min(n, _FEWEST_ROWS)
     least = fixed + 2.0 * copies * least_rows * store.bytes_per_row
@@ -96,10 +95,14 @@ def memory_for(store: Store, n_rhs: int, allowed: float, threads: int) -> Memory
             f"{allowed / 1e6:.4g} MB of memory are too little for {store.name}: b, vectors, and the least that can be "
             f"read take {fixed / 1e6:.3g} MB. Allow {np.ceil(least / 1e6):,.0f} MB."
         )
+    at_once = 0.0 if lent else min(_AT_ONCE, (allowed - fixed) / 32.0)
+    fixed += _COPIES * at_once
     wanted = max(_CHUNK, _ROWS_OF_A_CHUNK * p * store.bytes_per_row)
     rows = int(min(n, wanted / store.bytes_per_row, (allowed - fixed) / (2.0 * copies * store.bytes_per_row)))
     chunk = max(least_rows, rows // store.chunk * store.chunk if rows >= store.chunk else rows)
-    buffers = 0.0 if lent else copies * chunk * store.bytes_per_row
+    while chunk > least_rows and not lent and copies * store.most_bytes(chunk) > (allowed - fixed) / 2:
+        chunk = max(least_rows, chunk // 2)
+    buffers = 0.0 if lent else min(copies * store.most_bytes(chunk), allowed - fixed)
     return Memory(allowed, fixed, buffers, allowed - fixed - buffers, chunk, at_once, lent)
 
 
@@ -112,8 +115,19 @@ class StoredRows(Source):
     def __init__(self, store: Store, memory: Memory, arrangement: Arrangement | None = None) -> None:
         none = _kind_of(store, None)
         super().__init__(none, store.shape, store.entries_per_row, store.eps, arrangement)
-        for name, value in (("store", store), ("memory", memory), ("_lock", threading.Lock())):
+        own = {"store": store, "memory": memory, "_lock": threading.Lock(), "_walks": weakref.WeakSet()}
+        for name, value in own.items():
             object.__setattr__(self, name, value)  # it is frozen
+
+    def close(self) -> None:
+        """End all walks, and their threads with them: whoever was on one may never come back to it."""
+        for walk in list(self._walks):  # type: ignore[attr-defined]
+            walk.close()
+
+    def make_sure(self) -> None:
+        """Raise if rows that are lent have gone: to touch them would be the end of the process."""
+        if self.memory.lent:
+            self.store.lend(self.shape[0], self.shape[0])
 
     @property
     def n_chunks(self) -> int:
@@ -145,9 +159,13 @@ class StoredRows(Source):
 
     def batches(self, n_rows: int) -> Iterator[tuple[int, int]]:
         """Yield where to cut a list of `n_rows`, so that as many fit in memory as are between two cuts."""
-        size = max(1, int(min(_FETCHED, self.memory.room / 8.0) / max(1.0, self.store.bytes_per_row)))
-        for start in range(0, n_rows, size):
-            yield start, min(start + size, n_rows)
+        for start in range(0, n_rows, self.rows_at_once):
+            yield start, min(start + self.rows_at_once, n_rows)
+
+    @property
+    def rows_at_once(self) -> int:
+        """How many rows from here and there are in memory together."""
+        return max(_FEWEST_ROWS, int(min(_FETCHED, self.memory.room / 8.0) / max(1.0, self.store.bytes_per_row)))
 
     def endless(self, seed: int, first: int, in_order: bool) -> Iterator[tuple[int, Source]]:
         """Walk for ever, from chunk number `first` on, in a random order that follows from `seed`, pass after pass.
@@ -170,6 +188,11 @@ class StoredRows(Source):
 
         The next one is read meanwhile; what was yielded before is overwritten.
         """
+        walk = self._walk(chunks)
+        self._walks.add(walk)  # type: ignore[attr-defined]
+        return walk
+
+    def _walk(self, chunks: Iterator[int]) -> Iterator[tuple[int, Source]]:
         size, n = self.memory.chunk, self.shape[0]
         places = ((c * size, min((c + 1) * size, n)) for c in chunks)
         if self.memory.lent:

@@ -1,0 +1,152 @@
+"""``rowsolve solve --memory --checkpoint --resume`` as a person or a script meets it."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+
+import numpy as np
+import pytest
+from conftest import gaussian, relative_error
+from typer.testing import CliRunner
+
+import rowsolve
+from rowsolve import _checkpoint, _output
+from rowsolve.cli import app
+
+A, b, X_TRUE = gaussian(1500, 12)
+LITTLE = "100kB"  # A has 144 kB
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ROWSOLVE_CHECKPOINT_SECONDS", "0")
+    monkeypatch.setattr(_checkpoint, "_MOST_OF_THE_TIME", 1e9)
+    rowsolve.convert(A, "A.h5", chunk=30)
+    np.save("b.npy", b)
+    return tmp_path
+
+
+def run(*args):
+    args = ("solve", "A.h5", "b.npy", "--threads", 1, "--seed", 3, *args)
+    return CliRunner().invoke(app, [str(arg) for arg in args], env={"COLUMNS": "200"})
+
+
+def files(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_memory__keeps_rows_in_the_file_and_says_how(folder):
+    result = run("--memory", LITTLE, "-o", "x.npy", "-m", "block")
+    assert result.exit_code == 0
+    assert "Reading A.h5:/A in " in result.stderr
+    assert "of 0.1 MB allowed." in result.stderr
+    assert "passes over A, " in result.output
+    expected = rowsolve.solve("A.h5", b, "block", memory=LITTLE, rng=3, threads=1)
+    np.testing.assert_array_equal(np.load("x.npy"), expected.x)
+    assert relative_error(expected.x, X_TRUE) < 2e-6
+
+
+def test_memory__as_json_is_silent_but_for_the_object(folder):
+    result = run("--memory", LITTLE, "--json", "-m", "refined")
+    assert result.stderr == ""
+    found = json.loads(result.stdout)
+    assert found["status"] == "CONVERGED"
+    assert found["bytes_read"] >= A.nbytes
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("--memory", "5kB"), "0.005 MB of memory are too little for A.h5:/A"),
+        (("--memory", "lots"), "`memory` must be a number of bytes"),
+        (("--memory", LITTLE, "-m", "extended"), "needs all rows in memory"),
+        (("--resume",), "`resume` needs the file to go on from"),
+        (("--checkpoint", "nowhere/state"), "there is no folder nowhere"),
+        (("--checkpoint", "b.npy"), "b.npy: exists already: go on from it with resume=True (--resume)"),
+        (("--checkpoint", "b.npy", "--resume"), "b.npy: is not a checkpoint of rowsolve"),
+    ],
+)
+def test_bad_input__exits_with_2_and_writes_nothing(folder, args, words):
+    result = run(*args, "-o", "x.npy")
+    assert result.exit_code == 2
+    assert words in result.output
+    assert files(folder) == ["A.h5", "b.npy"]
+
+
+def test_checkpoint__is_removed_when_x_is_written(folder):
+    assert run("--checkpoint", "state", "-o", "x.npy", "-m", "block").exit_code == 0
+    assert files(folder) == ["A.h5", "b.npy", "x.npy"]
+    assert run("--checkpoint", "state", "-m", "block").exit_code == 0
+    assert files(folder) == ["A.h5", "b.npy", "state", "x.npy"]  # x was not written
+
+
+def test_resume__goes_on_where_a_limit_ended_it(folder):
+    args = ("--checkpoint", "state", "--resume", "-o", "x.npy", "-m", "block", "--rtol", 1e-9, "--memory", LITTLE)
+    assert run(*args, "--max-passes", 0.3).exit_code == 1
+    assert "state" in files(folder)
+    result = run(*args, "--max-passes", 100)
+    assert result.exit_code == 0
+    assert "state" not in files(folder)
+    found = rowsolve.solve("A.h5", b, "block", memory=LITTLE, rng=3, threads=1, rtol=1e-9)
+    assert relative_error(np.load("x.npy"), found.x) < 1e-8
+
+
+def test_resume__of_another_solve_is_refused_and_leaves_all_as_it_was(folder):
+    assert run("--checkpoint", "state", "-m", "block").exit_code == 0
+    np.save("x.npy", X_TRUE)
+    before = (folder / "state").read_bytes()
+    result = run("--checkpoint", "state", "--resume", "-m", "block", "--rtol", 1e-3, "-o", "x.npy")
+    assert result.exit_code == 2
+    assert "state: is the checkpoint of another solve: rtol, atol is not the same" in result.output
+    np.testing.assert_array_equal(np.load("x.npy"), X_TRUE)
+    assert (folder / "state").read_bytes() == before
+
+
+def full_disk(monkeypatch, fails):
+    replace = _output._replace
+
+    def replace_unless_full(place, part):
+        if fails(place.name):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        replace(place, part)
+
+    monkeypatch.setattr(_output, "_replace", replace_unless_full)
+
+
+def test_full_disk__for_x_keeps_the_checkpoint_and_nothing_half_written(folder, monkeypatch):
+    full_disk(monkeypatch, lambda name: name == "x.npy")
+    args = ("--checkpoint", "state", "--resume", "-o", "x.npy", "-m", "block")
+    result = run(*args)
+    assert result.exit_code == 2
+    assert "x.npy: could not be written: No space left on device" in result.output
+    assert files(folder) == ["A.h5", "b.npy", "state"]
+    monkeypatch.undo()
+    os.chdir(folder)
+    assert run(*args).exit_code == 0
+    np.testing.assert_array_equal(np.load("x.npy"), rowsolve.solve("A.h5", b, "block", rng=3, threads=1).x)
+
+
+def test_full_disk__for_the_checkpoint_is_said_and_x_is_written(folder, monkeypatch):
+    full_disk(monkeypatch, lambda name: name == "state")
+    with pytest.warns(RuntimeWarning, match="No space left"):
+        result = run("--checkpoint", "state", "-o", "x.npy", "-m", "block")
+    assert result.exit_code == 0
+    assert "The last checkpoint could not be written, there is none" in " ".join(result.output.split())
+    assert files(folder) == ["A.h5", "b.npy", "x.npy"]
+
+
+def test_damaged_rows__leave_an_older_output_alone(folder):
+    whole = (folder / "A.h5").read_bytes()
+    at = whole.index(A[700, 5].tobytes())
+    (folder / "A.h5").write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    np.save("x.npy", X_TRUE)
+    for method in ("refined", "cyclic"):
+        result = run("--memory", LITTLE, "-o", "x.npy", "-m", method, "--rtol", 1e-12, "--check", "full")
+        assert result.exit_code == 2
+        assert "A.h5:/A: rows " in result.output
+        assert "cannot be read (damaged, or cut short)" in result.output
+        np.testing.assert_array_equal(np.load("x.npy"), X_TRUE)
+        assert files(folder) == ["A.h5", "b.npy", "x.npy"]
