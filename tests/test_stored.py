@@ -80,7 +80,7 @@ def csr_in_zarr(path, csr):
     group = zarr.create_group(path)
     group.attrs["shape"] = csr.shape
     for part in ("data", "indices", "indptr"):
-        group.create_array(part, data=getattr(csr, part), chunks=(2000 if JIT else 1200,))
+        group.create_array(part, data=getattr(csr, part), chunks=(6000 if JIT else 1200,))
     return path
 
 
@@ -122,7 +122,8 @@ def test_formats__give_the_x_of_the_equations(kept, tmp_path):
     notes = []
     where = KEPT[kept](tmp_path)
     for method in ("auto", "block"):
-        found = solve(where, method=method, callback=lambda event: notes.append(event.note))
+        memory = (3 if kept.startswith("csr-") and JIT else 1) * MEMORY
+        found = solve(where, method=method, memory=memory, callback=lambda event: notes.append(event.note))
         assert found.status is Status.CONVERGED
         assert relative_error(found.x, X) < 2e-6
         assert found.bytes_read > 0
@@ -179,7 +180,7 @@ def test_methods_that_need_much__say_how_much_and_that_works(tmp_path):
     wide, rhs, _ = gaussian(1500 if JIT else 500, 300 if JIT else 100)
     path = save(tmp_path / "A.npy", wide)
     memory = "2MB" if JIT else 300_000
-    for method in ("direct", rowsolve.Refined("all"), "jl" if not JIT else rowsolve.JL(sketch_size=200)):
+    for method in ("direct", rowsolve.Refined("all"), *([rowsolve.JL(sketch_size=200)] if JIT else [])):
         with pytest.raises(ValueError, match=r"takes about [\d,]+ MB.*allow [\d,]+ MB, or use another") as refusal:
             solve(path, rhs, method, memory=memory)
         told = str(refusal.value).split("allow ")[1].split(" MB")[0].replace(",", "")
@@ -208,9 +209,9 @@ def test_integers__are_exact(tmp_path):
 def test_least_squares__is_that_of_lapack(tmp_path):
     noisy = gaussian(N, P, noise=0.1)[1]
     expected = np.linalg.lstsq(A, noisy, rcond=None)[0]
-    for kept in ("h5", "csr-zarr", "fortran"):
+    for kept in ("h5", "csr-h5", "fortran"):
         (tmp_path / kept).mkdir()
-        found = solve(KEPT[kept](tmp_path / kept), noisy, "refined", rtol=1e-10)
+        found = solve(KEPT[kept](tmp_path / kept), noisy, "refined", rtol=1e-10, memory=2 * MEMORY)
         assert found.status is Status.CONVERGED
         assert relative_error(found.x, expected) < 1e-9
 
@@ -450,10 +451,10 @@ def test_free_memory__is_a_number():
 def test_zarr_and_hdf5_groups__of_others_are_read_too(tmp_path):
     """Chunks that cut columns, and a matrix among others."""
     with h5py.File(tmp_path / "A.h5", "w") as file:
-        file.create_dataset("train/A", data=A, chunks=(50, 3))
+        file.create_dataset("train/A", data=A, chunks=(N // 4, 7))
         file["b"] = b
     group = zarr.create_group(tmp_path / "A.zarr")
-    group.create_array("train/A", data=A, chunks=(50, 3))
+    group.create_array("train/A", data=A, chunks=(N // 4, 7))
     for name in ("A.h5", "A.zarr"):
         found = solve(f"{tmp_path}/{name}:/train/A", method="refined")
         assert relative_error(found.x, X) < 2e-6
