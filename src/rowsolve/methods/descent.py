@@ -102,7 +102,7 @@ class Descent:
         self.slope, squares = self._gradients(1.0, self.at)
         self.fresh = True
         energies = squares + self.system.damp**2 * products(self.at, self.at)
-        self.residual_sq = energies[:-1]
+        self.residual_sq = self._residual_sq_at_start = energies[:-1]
         self.uncertainty_sq = _ROUNDED * _EPS * self.residual_sq  # of what is updated by subtraction from now on
         self._set_out()
         if self.factor is None:
@@ -155,7 +155,7 @@ class Descent:
         self._worth_at_start = norm(self._downhill[-1])
         self.direction = self._downhill.copy()
         most = self.factor.spread if self.factor is not None else math.sqrt(self._unit * self.amplification)
-        self.drift = 8.0 * _EPS * norms(most * self.slope[:-1]) * most
+        self.drift = self._drift_at_start = 8.0 * _EPS * norms(most * self.slope[:-1]) * most
 
     def _look(self, moving: Any) -> None:
         """Precondition the gradients of those that have moved, and estimate their error by them."""
@@ -298,8 +298,21 @@ class Descent:
             of_products = min(math.sqrt(p), 8.0) * math.sqrt(condition_sq) * norms_x
             return np.maximum(known, _EPS * (of_products / math.sqrt(n) + _rounding_of_a_sum(n) * of_sums))
         as_given = 0.3 * eps * self.factor.harm / math.sqrt(n * p) * norms_x
-        of_sums = _EPS * self.factor.harm * _rounding_of_a_sum(n) * np.sqrt(self.residual_sq / p) * self.factor.spread
-        return np.maximum(as_given, self._of_products(norms_x) + of_sums)
+        return np.maximum(as_given, self._of_products(norms_x) + self._of_sums(self.residual_sq))
+
+    @property
+    def inherited(self) -> np.ndarray:
+        """What the rounding of the last gradient that was computed may be worth in each x, if that was elsewhere."""
+        if self.factor is None or self.fresh:
+            return np.zeros(len(self.x))
+        of_long_sums = self._drift_at_start / (4.0 * math.sqrt(self.system.n_columns))  # of terms of one sign
+        return self._of_sums(self._residual_sq_at_start) + of_long_sums
+
+    def _of_sums(self, residual_sq: np.ndarray) -> np.ndarray:
+        """Return what the rounding of the sums in ``A'r`` is worth in x."""
+        assert self.factor is not None
+        sums = _rounding_of_a_sum(self.system.n_rows) * np.sqrt(residual_sq / self.system.n_columns)
+        return _EPS * self.factor.harm * self.factor.spread * sums
 
     def _of_products(self, sizes: np.ndarray) -> np.ndarray:
         """Return what the rounding of A v, for a v of such a size, is worth in x; its terms are smaller than v."""

@@ -155,7 +155,7 @@ class _Steps:
         self.system.residual_norm = math.sqrt(float(uncertain_sq.sum()))
         still = descent.still[:-1][self.behind].all()  # no x can be bettered; the probe may have to tell how good
         ended = not self.behind.any() or self.tries > _TRIES or (still and descent.probe_is_done)
-        error, factor = np.maximum(descent.error, floor), descent.factor
+        error, factor = np.maximum.reduce([descent.error, floor, descent.inherited]), descent.factor
         inexact = ((error > allowed) & (error > _HALF_OF_THE_DIGITS * norms(descent.x))).any()
         if inexact if ended else not still:
             self.method._precondition(descent, slopes, enough, self.tolerance.rtol, self.rng, at_its_end=ended)
