@@ -79,14 +79,14 @@ def next_choice(
     """Return what comes after a `method` that ended with `status`; None if nothing does.
 
     `suspicious` tells that x did not come to rest, `well` that random rows had the pace of well-conditioned ones,
-    `outside` that x is not within its bounds, of which `Direct` knows nothing; within, it is the answer.
+    `outside` that x was not within its bounds, of which `Direct` knows nothing; within, it is the answer.
     """
+    if isinstance(method, Direct) and outside and status in (Status.CONVERGED, Status.PRECISION):
+        return Choice("x was outside the bounds: ", Refined())
     if isinstance(method, Direct) and status is Status.INCONSISTENT:
-        why = "The other rows do not agree, so the equations contradict each other: "
+        why = "The other rows do not agree to the tolerance, so the equations contradict each other or are rounded: "
         sample = system.n_rhs == 1 and system.bounds is None and not system.stored
         return Choice(why, Refined("sample" if sample else "auto"))
-    if isinstance(method, Direct) and status is Status.CONVERGED and outside:
-        return Choice("x was outside the bounds: ", Refined())
     if not isinstance(method, Randomized) or status not in (Status.SLOW, Status.INCONSISTENT):
         return None
     if suspicious:
@@ -173,16 +173,12 @@ class Auto:
             suspicious = any(monitor.suspicious for monitor in self.run.monitors)
             well = self.run.monitor.pace * self.system.n_columns > _WELL
             self.choice = next_choice(
-                self.system, self.choice.method, status, suspicious=suspicious, well=well, outside=self._is_outside()
+                self.system, self.choice.method, status, suspicious=suspicious, well=well, outside=self.run.cut_off
             )
             if self.choice is not None:
                 self.run = None
         torn = isinstance(self.run.method, Refined) and status is Status.CONVERGED and self._is_plain()
         return self._without_wild_rows(self.run) if torn and self._has_wild_rows() else status
-
-    def _is_outside(self) -> bool:
-        bounds = self.system.bounds
-        return bounds is not None and bool(np.any(np.clip(self.run.x, *bounds) != self.run.x))
 
     def _is_plain(self) -> bool:
         """Tell whether x is what 'quantile' can look for: without damping or bounds."""

@@ -24,7 +24,7 @@ from rowsolve._solution import Event, History, Status
 from rowsolve._system import WORK_OF_A_BURST, OutOfTime, System
 from rowsolve._tail import Tail
 from rowsolve.kernels.rows import room_for_vectors
-from rowsolve.methods.base import Method, Plan, RowMethod, StepMethod
+from rowsolve.methods.base import Method, Plan, RowMethod, Step, StepMethod
 from rowsolve.methods.chunked import InChunks
 from rowsolve.methods.oblivious import sweep_rows
 
@@ -72,6 +72,7 @@ class Run:
     off: np.ndarray = field(default_factory=lambda: _NO_ROWS)  # rows that contradict the others
     finding: Finding | None = None
     tail: Tail | None = None  # of the iterates, if they were averaged
+    cut_off: bool = False  # whether x was brought within its bounds, of which the method knows nothing
 
     def __post_init__(self) -> None:
         self.clock = self.system.clock
@@ -129,13 +130,11 @@ class Run:
         if self.steps is None:
             self.steps = method.steps(self.system, self.x0, self.tolerance, self.rng)
         for step in self.steps:
-            self.iterates[:-1] = step.x
-            errors = np.broadcast_to(step.error, len(self.monitors)).tolist()
-            for monitor, x, error in zip(self.monitors, self.iterates[:-1], errors, strict=True):
-                _keep_in_range(error)
-                monitor.settle(x, error)
+            self._take_step(step)
             self._record(math.nan)
             status = step.status
+            if self.cut_off and status is not None:
+                return status
             if status in (Status.CONVERGED, Status.PRECISION):
                 self.off = self._rows_that_disagree()
                 return Status.INCONSISTENT if self.off.size else status
@@ -147,6 +146,17 @@ class Run:
             if self.save is not None:
                 self.save()
         raise AssertionError("a method ends with a status")
+
+    def _take_step(self, step: Step) -> None:
+        """Take over x and its error, which is not known if x has to be cut off at bounds that the method ignores."""
+        self.iterates[:-1] = step.x
+        if self.system.bounds is not None and self.bounds is None:
+            np.clip(self.iterates[:-1], *self.system.bounds, out=self.iterates[:-1])
+            self.cut_off = bool(np.any(self.iterates[:-1] != step.x))
+        errors = np.broadcast_to(step.error, len(self.monitors)).tolist()
+        for monitor, x, error in zip(self.monitors, self.iterates[:-1], errors, strict=True):
+            _keep_in_range(error)
+            monitor.settle(x, math.nan if self.cut_off else error)
 
     def _on_piece(self) -> None:
         """Tell the caller; save the state if the step can be gone on with."""

@@ -25,6 +25,7 @@ _POLISHING = 3  # steps at most; each gains as many digits as the factor has
 _SPARE = 16  # rows beyond p, which tell the noise
 _SPARE_SHARE = 0.2  # more of them make a sample better conditioned
 _VECTORS = 8  # that tell how noise spreads to x
+_LEAST_RCOND = 1e-13  # of p rows, below which x is mere rounding, and the noise that it leaves too
 _ROUNDING = 64.0  # units of rounding, times the norm of x, that a row may be off without any noise
 
 
@@ -67,7 +68,7 @@ def _square(system: System, x0: np.ndarray, tolerance: Tolerance, rng: np.random
     (rows,) = gather(part, p, room=math.inf)
     square, spare, b = rows[:p], rows[p:], sample.b.reshape(sample.n_rows, -1)
     lu, pivots, info = lapack.dgetrf(square.T)
-    if info != 0:
+    if info != 0 or not lapack.dgecon(lu, float(np.abs(square).sum(axis=1).max()))[0] > _LEAST_RCOND:
         return None
 
     def solve(right: np.ndarray, transposed: int = 1) -> Any:
@@ -124,5 +125,5 @@ def _overdetermined(system: System, x0: np.ndarray, tolerance: Tolerance, rng: n
     too_large = error > tolerance.at(norms(x), norms(np.atleast_2d(x0)))
     if not too_large.any():
         return Step(x, error, Status.CONVERGED)
-    rounded = error < 10.0 * floor
+    rounded = (error < 10.0 * floor) | (noise <= _ROUNDING * _EPS * norms(x)) & (n_sample == n)
     return Step(x, error, Status.PRECISION if rounded[too_large].all() else Status.INCONSISTENT)
