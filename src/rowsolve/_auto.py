@@ -39,6 +39,7 @@ _SLOW = 4 * _ROWS_TO_CONVERGE  # times p rows still needed: anything else is fas
 _ROWS_FOR_THE_TAIL = 1024
 _WILD = 12.0  # times the median: a normal distribution reaches 5 in a thousand rows
 _HEAVY = 3.0  # times the median: the root of the mean square of a normal distribution is 1.5
+_ROWS_TO_LEAVE_OUT, _FEWEST_COLUMNS = 2000, 64  # times p rows, to look for wild ones; p counts as 64 at least
 _CLEAN = 1e-4  # relative residual below which there is nothing to be torn by
 _WELL = 0.5  # of the pace of well-conditioned rows, which is a factor e for p rows
 
@@ -175,6 +176,8 @@ class Auto:
             self.choice = next_choice(
                 self.system, self.choice.method, status, suspicious=suspicious, well=well, outside=self.run.cut_off
             )
+            if self.choice is not None and self.run.rows_allowed < self.system.n_rows:  # it would read all at once
+                return Status.MAX_PASSES
             if self.choice is not None:
                 self.run = None
         torn = isinstance(self.run.method, Refined) and status is Status.CONVERGED and self._is_plain()
@@ -208,12 +211,14 @@ class Auto:
             self.words.append(f"{why}.")
             self.run = self._begin(Quantile(), self.x0)
             self.run.check = "full"  # so that all of them are listed
+            most = _ROWS_TO_LEAVE_OUT * max(self.system.n_columns, _FEWEST_COLUMNS)  # it is a look aside
+            self.run.max_rows = min(self.run.max_rows, self.system.rows_read + most)
             self.least_squares = least_squares
         found = self.run.go()
-        if found is Status.CONVERGED:
+        if found is Status.CONVERGED and self.run.off.size:
             return found
         self.run = least_squares
-        if found in (Status.INCONSISTENT, Status.SLOW, Status.PRECISION):
+        if found in (Status.CONVERGED, Status.INCONSISTENT, Status.SLOW, Status.PRECISION):
             self.words[-1] = f"{why}, but the others do not agree either: x is the least-squares solution of all."
             return Status.CONVERGED
         self.words[-1] = f"{why}, but was stopped before it was done: x is the least-squares solution of all."
@@ -226,6 +231,8 @@ class Auto:
         """
         system, x = self.system, self.run.x
         if system.n_rhs > 1 or system.residual_norm <= _CLEAN * system.norm_b:  # 'quantile' takes only one
+            return False
+        if system.n_rows < _TALL * system.n_columns:  # some rows could be satisfied whatever they say
             return False
         order, _ = system.sample(_ROWS_FOR_THE_TAIL, self.rng)
         off = np.abs(residuals_of(system, order, x))

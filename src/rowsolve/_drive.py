@@ -140,7 +140,7 @@ class Run:
                 return Status.INCONSISTENT if self.off.size else status
             if status is not None:
                 return status
-            if self.rows_allowed < 1:
+            if self.rows_allowed < self.system.n_rows:  # a step is a pass
                 return Status.MAX_PASSES
             self.system.keep_time()
             if self.save is not None:

@@ -71,11 +71,13 @@ def solve(
         result is the solution nearest to `x0`: the one of least norm for ``x0 = 0``.
     rtol, atol : float
         Stop when the estimated ``norm(x - x*)`` is at most ``rtol * norm(x) + atol``. This is about x, not
-        about a residual.
+        about a residual. In this ``norm(x)`` counts as at least ``eps * norm(x0)``, where eps is the precision of A and
+        b: from a huge `x0` no tiny x can be told from 0.
     max_passes : float, optional
         Stop when as many rows have been read as there are in A this many times, preparation included. A run
         that would clearly need more because A is ill-conditioned stops at once and says so. The last check, of
-        256 rows, comes on top. If not given, as many as `max_seconds` allows; if that is not given either, 1,000,
+        256 rows, comes on top; and a method that reads all rows in every step (``"refined"``) takes its first step in
+        any case, and may end with one pass or two more, for a factor or a fresh gradient. If not given, as many as `max_seconds` allows; if that is not given either, 1,000,
         and more for a small A: as many as a few seconds of work.
     max_seconds : float, optional
         Stop after this time (compiling or loading the kernels, once in a process, not counted).
