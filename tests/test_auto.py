@@ -172,8 +172,8 @@ def test_hardly_more_rows_than_columns__give_the_least_squares_solution_of_the_r
         error = relative_error(solution.x, np.linalg.lstsq(A, b)[0])
         assert solution.status is Status.CONVERGED
         assert solution.method != "quantile"
-        assert error <= 1e-10
-        assert error <= 3 * solution.error_estimate + 1e-12
+        assert error <= 1e-9
+        assert error <= 3 * solution.error_estimate + 1e-10  # of the reference
 
 
 def test_quantile__is_a_short_look_where_a_is_tiny():
@@ -191,3 +191,11 @@ def test_max_passes__are_not_overrun_by_a_pass_that_could_be_left_out():
     solution = rowsolve.solve(A, b + 0.1, max_passes=0.05, rng=0)
     assert solution.status is Status.MAX_PASSES
     assert solution.passes < 0.05 + 2 * 256 / 3000
+
+
+def test_no_rows_at_all__have_rank_0():
+    for A in (np.zeros((50, 5)), sparse.csr_array((50, 5))):
+        for b in (np.zeros(50), np.ones(50)):
+            solution = rowsolve.solve(A, b, rng=0, bounds=None)
+            assert (solution.status, solution.rank) == (Status.CONVERGED, 0)
+            assert not solution.x.any()

@@ -70,6 +70,7 @@ class Run:
     save: Callable[[], Any] | None = None  # called where the state can be saved
     suspects: np.ndarray = field(default_factory=lambda: _NO_ROWS)  # fresh rows that disagreed with x
     off: np.ndarray = field(default_factory=lambda: _NO_ROWS)  # rows that contradict the others
+    zero_rows: np.ndarray = field(default_factory=lambda: _NO_ROWS)  # rows of zeros whose b is not
     finding: Finding | None = None
     tail: Tail | None = None  # of the iterates, if they were averaged
     cut_off: bool = False  # whether x was brought within its bounds, of which the method knows nothing
@@ -500,7 +501,20 @@ class Run:
                 self.off = self.finding.off
         elif self.tail is not None or status not in (Status.CONVERGED, Status.PRECISION):
             self.finding = sampled_check(self.system, self.x, self.limit, self.rng)
+        self.zero_rows = self._zero_rows()
         return status
+
+    def _zero_rows(self) -> np.ndarray:
+        """Return the rows of zeros whose b is not: one, if any has been read; all of them if all are to be checked.
+
+        They have no say in x, and so in the status; no x satisfies them.
+        """
+        system = self.system
+        if system.contradiction is None or self.method.least_squares:
+            return _NO_ROWS
+        if self.check != "full":
+            return np.array([system.contradiction])
+        return np.flatnonzero((system.norms_sq() == 0.0) & (system.largest_b != 0.0))
 
     def _emit(self, stage: str) -> None:
         if self.callback is None:

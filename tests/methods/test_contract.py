@@ -126,9 +126,13 @@ def test_every_method__skips_zero_rows_and_names_one_that_contradicts(name):
     assert rowsolve.solve(A, b, name, rng=0).status is rowsolve.Status.CONVERGED
     b[9::30] = 4.0
     solution = rowsolve.solve(A, b, name, rng=0)
+    assert solution.status is rowsolve.Status.CONVERGED  # they have no say in x
     if name in OTHERS:
-        assert solution.status is rowsolve.Status.INCONSISTENT
         assert "is all zero but b[" in solution.message
+        assert solution.rows_off.size == 1
+        full = rowsolve.solve(A, b, name, rng=0, check="full")
+        assert full.status is rowsolve.Status.CONVERGED
+        assert full.rows_off.tolist() == list(range(9, 600, 30))
     assert relative_error(solution.x, x_true) < 2e-6
 
 

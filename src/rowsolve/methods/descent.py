@@ -146,6 +146,7 @@ class Descent:
             largest = float(np.abs(self.slope[-1]).max())
             if largest < _NOTHING:
                 find_odd_rows(self.system, np.arange(self.system.n_rows))
+                self.system.rank = 0  # or it has raised
             self._unit = self._unit or 1.0 / (largest or 1.0)
         else:  # about 1, not less: the last one may be spoilt by a gradient only updated, that of z by rounding
             self.amplification = 1.0
