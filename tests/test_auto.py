@@ -82,7 +82,7 @@ def test_short_sparse_rows__are_read_in_order():
 
 def test_limits__hold_for_all_stages_together():
     A, b, _ = ill_conditioned(12_000, 600, 1e3, noise=0.1)
-    solution = rowsolve.solve(A, b, max_passes=3, rng=0)
+    solution = rowsolve.solve(A, b, max_passes=2, rng=0)
     assert solution.status is Status.MAX_PASSES
     assert solution.passes < 5
 
@@ -149,3 +149,53 @@ def test_quantile__that_is_stopped_says_so_and_leaves_the_least_squares_solution
     assert solution.status is Status.STOPPED
     assert "was stopped before it was done" in solution.message
     assert relative_error(solution.x, np.linalg.lstsq(A, b)[0]) < 1e-6
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("method", ["auto", "direct"])
+def test_rows_that_are_dependent_up_to_rounding__are_not_taken_for_a_solution(method, seed):
+    rng = np.random.default_rng(seed)
+    A = 1 / (5 * rng.random((1814, 1)) + np.linspace(0.3, 3, 21))
+    b = A @ rng.standard_normal(21)
+    solution = rowsolve.solve(A, b, method, rtol=1e-3, rng=seed)
+    assert solution.status is not Status.CONVERGED or np.linalg.norm(A @ solution.x - b) <= 1e-9 * np.linalg.norm(b)
+    assert solution.rank is None or solution.rank < 21
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (4, 2), (6, 5), (25, 20)])
+def test_hardly_more_rows_than_columns__give_the_least_squares_solution_of_the_rows_as_they_are(shape):
+    for seed in range(20):
+        rng = np.random.default_rng([seed, *shape])
+        A = rng.standard_normal(shape) * 10.0 ** rng.uniform(-1.5, 1.5, shape[1])
+        b = A @ rng.standard_normal(shape[1]) + 10.0 ** rng.uniform(-6, 0) * rng.standard_normal(shape[0])
+        solution = rowsolve.solve(A, b, rtol=1e-3, rng=seed)
+        error = relative_error(solution.x, np.linalg.lstsq(A, b)[0])
+        assert solution.status is Status.CONVERGED
+        assert solution.method != "quantile"
+        assert error <= 1e-9
+        assert error <= 3 * solution.error_estimate + 1e-10  # of the reference
+
+
+def test_quantile__is_a_short_look_where_a_is_tiny():
+    rng = np.random.default_rng(0)
+    for seed in range(10):
+        U, V = np.linalg.qr(rng.standard_normal((50, 4)))[0], np.linalg.qr(rng.standard_normal((4, 4)))[0]
+        A = (U * [1, 0.1, 0.01, 0.001]) @ V
+        b = A @ rng.standard_normal(4) + 1e-6 * rng.standard_normal(50)
+        b[rng.integers(50)] += 1e6
+        assert rowsolve.solve(A, b, rng=seed).rows_read < 200_000
+
+
+def test_max_passes__are_not_overrun_by_a_pass_that_could_be_left_out():
+    A, b, _ = gaussian(3000, 10)
+    solution = rowsolve.solve(A, b + 0.1, max_passes=0.05, rng=0)
+    assert solution.status is Status.MAX_PASSES
+    assert solution.passes < 0.05 + 2 * 256 / 3000
+
+
+def test_no_rows_at_all__have_rank_0():
+    for A in (np.zeros((50, 5)), sparse.csr_array((50, 5))):
+        for b in (np.zeros(50), np.ones(50)):
+            solution = rowsolve.solve(A, b, rng=0, bounds=None)
+            assert (solution.status, solution.rank) == (Status.CONVERGED, 0)
+            assert not solution.x.any()

@@ -307,3 +307,18 @@ def test_factor_of_a_sample__is_refused_with_words():
     A, b, _ = gaussian(50, 5)
     with pytest.raises(ValueError, match="with `bounds` a factor of a sample"):
         rowsolve.solve(A, b, rowsolve.Refined("sample"), bounds=(0, 1))
+
+
+@pytest.mark.parametrize(
+    "limits", [{"rtol": 0.0}, {"rtol": 1e-3}, {"callback": lambda event: True}, {"max_passes": 0.01}, {"max_passes": 1}]
+)
+def test_auto__gives_back_an_x_within_its_bounds_whatever_ends_it(limits):
+    A = gaussian(500, 5)[0]
+    seen = []
+    callback = limits.pop("callback", lambda event: seen.append(event.x.min()))
+    solution = rowsolve.solve(A, -A @ np.ones(5), bounds=(0, np.inf), rng=0, callback=callback, **limits)
+    assert (solution.x >= 0).all()
+    assert all(least >= 0 for least in seen)
+    if not limits.get("max_passes") and seen:
+        assert solution.method == "refined"
+        assert not solution.x.any()

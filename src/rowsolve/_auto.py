@@ -39,6 +39,7 @@ _SLOW = 4 * _ROWS_TO_CONVERGE  # times p rows still needed: anything else is fas
 _ROWS_FOR_THE_TAIL = 1024
 _WILD = 12.0  # times the median: a normal distribution reaches 5 in a thousand rows
 _HEAVY = 3.0  # times the median: the root of the mean square of a normal distribution is 1.5
+_ROWS_TO_LEAVE_OUT, _FEWEST_COLUMNS = 2000, 64  # times p rows, to look for wild ones; p counts as 64 at least
 _CLEAN = 1e-4  # relative residual below which there is nothing to be torn by
 _WELL = 0.5  # of the pace of well-conditioned rows, which is a factor e for p rows
 
@@ -79,14 +80,14 @@ def next_choice(
     """Return what comes after a `method` that ended with `status`; None if nothing does.
 
     `suspicious` tells that x did not come to rest, `well` that random rows had the pace of well-conditioned ones,
-    `outside` that x is not within its bounds, of which `Direct` knows nothing; within, it is the answer.
+    `outside` that x was not within its bounds, of which `Direct` knows nothing; within, it is the answer.
     """
+    if isinstance(method, Direct) and outside and status in (Status.CONVERGED, Status.PRECISION):
+        return Choice("x was outside the bounds: ", Refined())
     if isinstance(method, Direct) and status is Status.INCONSISTENT:
-        why = "The other rows do not agree, so the equations contradict each other: "
+        why = "The other rows do not agree to the tolerance, so the equations contradict each other or are rounded: "
         sample = system.n_rhs == 1 and system.bounds is None and not system.stored and _has_room(system)
         return Choice(why, Refined("sample" if sample else "auto"))
-    if isinstance(method, Direct) and status is Status.CONVERGED and outside:
-        return Choice("x was outside the bounds: ", Refined())
     if not isinstance(method, Randomized) or status not in (Status.SLOW, Status.INCONSISTENT):
         return None
     if suspicious:
@@ -178,16 +179,14 @@ class Auto:
             suspicious = any(monitor.suspicious for monitor in self.run.monitors)
             well = self.run.monitor.pace * self.system.n_columns > _WELL
             self.choice = next_choice(
-                self.system, self.choice.method, status, suspicious=suspicious, well=well, outside=self._is_outside()
+                self.system, self.choice.method, status, suspicious=suspicious, well=well, outside=self.run.cut_off
             )
+            if self.choice is not None and self.run.rows_allowed < self.system.n_rows:  # it would read all at once
+                return Status.MAX_PASSES
             if self.choice is not None:
                 self.run = None
         torn = isinstance(self.run.method, Refined) and status is Status.CONVERGED and self._is_plain()
         return self._without_wild_rows(self.run) if torn and self._has_wild_rows() else status
-
-    def _is_outside(self) -> bool:
-        bounds = self.system.bounds
-        return bounds is not None and bool(np.any(np.clip(self.run.x, *bounds) != self.run.x))
 
     def _is_plain(self) -> bool:
         """Tell whether x is what 'quantile' can look for: without damping or bounds."""
@@ -217,12 +216,14 @@ class Auto:
             self.words.append(f"{why}.")
             self.run = self._begin(Quantile(), self.x0)
             self.run.check = "full"  # so that all of them are listed
+            most = _ROWS_TO_LEAVE_OUT * max(self.system.n_columns, _FEWEST_COLUMNS)  # it is a look aside
+            self.run.max_rows = min(self.run.max_rows, self.system.rows_read + most)
             self.least_squares = least_squares
         found = self.run.go()
-        if found is Status.CONVERGED:
+        if found is Status.CONVERGED and self.run.off.size:
             return found
         self.run = least_squares
-        if found in (Status.INCONSISTENT, Status.SLOW, Status.PRECISION):
+        if found in (Status.CONVERGED, Status.INCONSISTENT, Status.SLOW, Status.PRECISION):
             self.words[-1] = f"{why}, but the others do not agree either: x is the least-squares solution of all."
             return Status.CONVERGED
         self.words[-1] = f"{why}, but was stopped before it was done: x is the least-squares solution of all."
@@ -235,6 +236,8 @@ class Auto:
         """
         system, x = self.system, self.run.x
         if system.n_rhs > 1 or system.residual_norm <= _CLEAN * system.norm_b:  # 'quantile' takes only one
+            return False
+        if system.n_rows < _TALL * system.n_columns:  # some rows could be satisfied whatever they say
             return False
         order, _ = system.sample(_ROWS_FOR_THE_TAIL, self.rng)
         off = np.abs(residuals_of(system, order, x))

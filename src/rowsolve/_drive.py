@@ -24,7 +24,7 @@ from rowsolve._solution import Event, History, Status
 from rowsolve._system import WORK_OF_A_BURST, OutOfTime, System
 from rowsolve._tail import Tail
 from rowsolve.kernels.rows import room_for_vectors
-from rowsolve.methods.base import Method, Plan, RowMethod, StepMethod
+from rowsolve.methods.base import Method, Plan, RowMethod, Step, StepMethod
 from rowsolve.methods.chunked import InChunks
 from rowsolve.methods.oblivious import sweep_rows
 
@@ -71,8 +71,10 @@ class Run:
     save: Callable[[], Any] | None = None  # called where the state can be saved
     suspects: np.ndarray = field(default_factory=lambda: _NO_ROWS)  # fresh rows that disagreed with x
     off: np.ndarray = field(default_factory=lambda: _NO_ROWS)  # rows that contradict the others
+    zero_rows: np.ndarray = field(default_factory=lambda: _NO_ROWS)  # rows of zeros whose b is not
     finding: Finding | None = None
     tail: Tail | None = None  # of the iterates, if they were averaged
+    cut_off: bool = False  # whether x was brought within its bounds, of which the method knows nothing
 
     def __post_init__(self) -> None:
         self.clock = self.system.clock
@@ -130,24 +132,33 @@ class Run:
         if self.steps is None:
             self.steps = method.steps(self.system, self.x0, self.tolerance, self.rng)
         for step in self.steps:
-            self.iterates[:-1] = step.x
-            errors = np.broadcast_to(step.error, len(self.monitors)).tolist()
-            for monitor, x, error in zip(self.monitors, self.iterates[:-1], errors, strict=True):
-                _keep_in_range(error)
-                monitor.settle(x, error)
+            self._take_step(step)
             self._record(math.nan)
             status = step.status
+            if self.cut_off and status is not None:
+                return status
             if status in (Status.CONVERGED, Status.PRECISION):
                 self.off = self._rows_that_disagree()
                 return Status.INCONSISTENT if self.off.size else status
             if status is not None:
                 return status
-            if self.rows_allowed < 1:
+            if self.rows_allowed < self.system.n_rows:  # a step is a pass
                 return Status.MAX_PASSES
             self.system.keep_time()
             if self.save is not None:
                 self.save()
         raise AssertionError("a method ends with a status")
+
+    def _take_step(self, step: Step) -> None:
+        """Take over x and its error, which is not known if x has to be cut off at bounds that the method ignores."""
+        self.iterates[:-1] = step.x
+        if self.system.bounds is not None and self.bounds is None:
+            np.clip(self.iterates[:-1], *self.system.bounds, out=self.iterates[:-1])
+            self.cut_off = bool(np.any(self.iterates[:-1] != step.x))
+        errors = np.broadcast_to(step.error, len(self.monitors)).tolist()
+        for monitor, x, error in zip(self.monitors, self.iterates[:-1], errors, strict=True):
+            _keep_in_range(error)
+            monitor.settle(x, math.nan if self.cut_off else error)
 
     def _on_piece(self) -> None:
         """Tell the caller; save the state if the step can be gone on with."""
@@ -491,6 +502,7 @@ class Run:
                 self.off = self.finding.off
         elif self.tail is not None or status not in (Status.CONVERGED, Status.PRECISION):
             self.finding = sampled_check(self.system, self.x, self.limit, self.rng)
+        self.zero_rows = self._zero_rows()
         return status
 
     def _rows_left(self) -> float:
@@ -502,6 +514,18 @@ class Run:
         if len(errors) < _STEPS_TO_GO_BY or not all(ours) or not errors[0] > errors[-1] > 0.0:
             return math.nan
         return math.log(max(self.monitor.shortfall, 1.0)) / math.log(errors[0] / errors[-1]) * (rows[-1] - rows[0])
+
+    def _zero_rows(self) -> np.ndarray:
+        """Return the rows of zeros whose b is not: one, if any has been read; all of them if all are to be checked.
+
+        They have no say in x, and so in the status; no x satisfies them.
+        """
+        system = self.system
+        if system.contradiction is None or self.method.least_squares:
+            return _NO_ROWS
+        if self.check != "full":
+            return np.array([system.contradiction])
+        return np.flatnonzero((system.norms_sq() == 0.0) & (system.largest_b != 0.0))
 
     def _emit(self, stage: str) -> None:
         if self.callback is None:

@@ -147,9 +147,8 @@ class Job:
         return job
 
     def _solution(self, run: Run, status: Status, decisions: list[str]) -> Solution:
-        if status is Status.CONVERGED and run.system.contradiction is not None and not run.method.least_squares:
-            status = Status.INCONSISTENT
         rows_off = run.off if status in (Status.CONVERGED, Status.PRECISION, Status.INCONSISTENT) else run.off[:0]
+        rows_off = np.union1d(rows_off, run.zero_rows)
         trouble = "" if self._checkpoint is None else self._checkpoint.trouble
         return Solution(
             x=run.x.T.copy(),
@@ -165,6 +164,6 @@ class Job:
             bytes_read=run.system.bytes_read,
             seconds=run.clock.elapsed,
             compile_seconds=run.clock.paused,
-            rows_off=np.sort(rows_off),
+            rows_off=rows_off,
             history=run.history,
         )

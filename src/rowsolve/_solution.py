@@ -156,7 +156,9 @@ class Solution:
         Spent before the clock started on compiling the kernels, or on loading them from their cache on disk.
     rows_off : ndarray of int64
         The rows that contradict the others, as far as they are known, in order: with ``CONVERGED`` those that
-        `quantile` left out, with ``INCONSISTENT`` those that the message names; else empty.
+        `quantile` left out, with ``INCONSISTENT`` those that the message names; else empty. And, for methods that solve
+        equations, a row of zeros whose b is not zero, if one was read (all of them with ``check="full"``): no x
+        satisfies it, but since it has no say in x it does not change the status.
     history : History
     """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -36,7 +37,7 @@ def solve(
     max_passes: float | None = None,
     max_seconds: float | None = None,
     damp: float = 0.0,
-    bounds: Any = (-math.inf, math.inf),
+    bounds: Any = None,
     threads: int | None = None,
     memory: int | str | None = None,
     check: str = "sampled",
@@ -58,9 +59,9 @@ def solve(
         works without a copy but reads each row from p different places, 3 to 15 times slower;
         ``np.ascontiguousarray(A)`` mends it if the copy fits.
     b : array_like of shape (n,) or (n, k), or path
-        A vector, or k right-hand sides, which are solved for at once: each row of A is read once for all of them. Not
-        every method can (``"direct"``, ``"refined"``, and those that draw rows without looking at x). Everything about
-        errors then holds for each column by itself.
+        A vector, or k right-hand sides (sparse ones are made dense), which are solved for at once: each row of A is
+        read once for all of them. Not every method can (``"direct"``, ``"refined"``, and those that draw rows without
+        looking at x). Everything about errors then holds for each column by itself.
     method : str or Method
         A name (``rowsolve methods`` lists them) or an object with parameters such as ``rowsolve.Block(8)``.
         ``"auto"`` begins with what is fastest if all is well and goes on with another method if it is not: x then
@@ -71,17 +72,20 @@ def solve(
         result is the solution nearest to `x0`: the one of least norm for ``x0 = 0``.
     rtol, atol : float
         Stop when the estimated ``norm(x - x*)`` is at most ``rtol * norm(x) + atol``. This is about x, not
-        about a residual.
+        about a residual. In this ``norm(x)`` counts as at least ``eps * norm(x0)``, where eps is the precision of A and
+        b: from a huge `x0` no tiny x can be told from 0.
     max_passes : float, optional
         Stop when as many rows have been read as there are in A this many times, preparation included. A run
         that would clearly need more because A is ill-conditioned stops at once and says so. The last check, of
-        256 rows, comes on top. If not given, as many as `max_seconds` allows; if that is not given either, 1,000,
-        and more for a small A: as many as a few seconds of work.
+        256 rows, comes on top; and a method that reads all rows in every step (``"refined"``) takes its first step in
+        any case, and may end with one pass or two more, for a factor or a fresh gradient. If not given, as many as
+        `max_seconds` allows; if that is not given either, 1,000, and more for a small A: as many as a few seconds of
+        work.
     max_seconds : float, optional
         Stop after this time (compiling or loading the kernels, once in a process, not counted).
     damp : float
         Above 0, x minimises ``norm(A x - b)**2 + damp**2 * norm(x)**2`` (as scipy's lsqr), by method ``"refined"``.
-    bounds : pair (low, high) of floats or array_like of shape (p,)
+    bounds : pair (low, high) of floats or array_like of shape (p,), optional
         The least and the largest value of each entry of x, as in scipy's lsq_linear; ``(0, np.inf)`` for x >= 0. x is
         within them exactly, and `x0` is brought within them. ``"refined"`` and ``"auto"`` find the x within the bounds
         that minimises ``norm(A x - b)**2`` (plus the damping, if any). Methods that project on rows (not all can) find
@@ -159,14 +163,22 @@ def solve(
         system = kind(source, sides, Clock(seconds), n_threads, damping, limits)  # type: ignore[arg-type]
         if memory is not None and not stored:
             system.room = _validate.memory_of(memory) - sum(part.nbytes for part in source.rows)
-        job = Job(chosen, start, system, tolerance, max_rows, check, generator, callback)
+        in_a_column = np.ndim(b) == 2 and np.shape(b)[1] == 1  # a file that holds one has a vector
+        told = _with_column(callback) if in_a_column and callback is not None else callback
+        job = Job(chosen, start, system, tolerance, max_rows, check, generator, told)
         if checkpoint is not None:
             seed = None if isinstance(rng, np.random.Generator) else repr(rng)
             fingerprint = job.fingerprint(method=repr(method), rng=seed, memory=_memory_used(source, memory))
             job = job.kept_in(Checkpoint(checkpoint, fingerprint, resume=resume))
         elif resume:
             raise ValueError("`resume` needs the file to go on from: `checkpoint`.")
-        return job.go()
+        solution = job.go()
+    return replace(solution, x=solution.x[:, None]) if in_a_column else solution
+
+
+def _with_column(callback: Callable[[Event], Any]) -> Callable[[Event], Any]:
+    """Return a callback that is told of x as a matrix with one column, as it will be given back."""
+    return lambda event: callback(replace(event, x=event.x[:, None]))
 
 
 def _memory_used(source: Source, memory: int | str | None) -> int | None:

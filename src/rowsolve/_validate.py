@@ -124,6 +124,8 @@ def damp_of(damp: Any, method: Method | None) -> float:
 
 def bounds_of(bounds: Any, n_columns: int, sides: np.ndarray, method: Method | None) -> Bounds | None:
     """Return the lower and the upper bound of every entry of x; None if nothing is bounded."""
+    if bounds is None:
+        return None
     try:
         low, high = bounds
     except (TypeError, ValueError):

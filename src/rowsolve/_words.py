@@ -86,8 +86,6 @@ def _inconsistent(run: Run) -> str:
             f"{words} Estimated relative error {run.monitor.relative_error:.1e}. Way out: method='refined' for the "
             "exact least-squares solution."
         )
-    if math.isnan(run.monitor.noise):  # only a zero row, told apart
-        return ""
     noise = run.monitor.noise / run.monitor.norm_x if run.monitor.norm_x else math.inf
     if 0.0 < run.passes_to_average < math.inf:
         words = f"{words} About {_number(run.passes_to_average)} more passes would bring the mean to the tolerance."
@@ -109,7 +107,7 @@ def _zero_row(run: Run) -> str:
         return ""
     value = f"{run.system.b[i]:g}" if run.system.n_rhs == 1 else "not"
     return (
-        f"Row {i} of A is all zero but b[{i}] is {value}, so the equations contradict each other; "
+        f"Row {i} of A is all zero but b[{i}] is {value}: no x satisfies it, and it has no say in x; "
         "such rows are left out."
     )
 

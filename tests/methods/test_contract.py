@@ -126,9 +126,13 @@ def test_every_method__skips_zero_rows_and_names_one_that_contradicts(name):
     assert rowsolve.solve(A, b, name, rng=0).status is rowsolve.Status.CONVERGED
     b[9::30] = 4.0
     solution = rowsolve.solve(A, b, name, rng=0)
+    assert solution.status is rowsolve.Status.CONVERGED  # they have no say in x
     if name in OTHERS:
-        assert solution.status is rowsolve.Status.INCONSISTENT
         assert "is all zero but b[" in solution.message
+        assert solution.rows_off.size == 1
+        full = rowsolve.solve(A, b, name, rng=0, check="full")
+        assert full.status is rowsolve.Status.CONVERGED
+        assert full.rows_off.tolist() == list(range(9, 600, 30))
     assert relative_error(solution.x, x_true) < 2e-6
 
 
@@ -159,9 +163,9 @@ def test_every_method__is_indifferent_to_scale(name, scale):
 @pytest.mark.parametrize("name", ROW_METHODS)
 def test_every_row_method__counts_every_row(name):
     A, b, _ = gaussian(300, 20)
-    solution = rowsolve.solve(A, b, name, max_passes=5.0, rtol=0.0, rng=0)
+    solution = rowsolve.solve(A, b, name, max_passes=4.0, rtol=0.0, rng=0)
     assert solution.rows_read == pytest.approx(300 * solution.passes)
-    assert 5 * 300 - 16 <= solution.rows_read <= 5 * 300 + 256 + 16  # the check of 256 rows comes on top
+    assert 4 * 300 - 16 <= solution.rows_read <= 4 * 300 + 256 + 16  # the check of 256 rows comes on top
     assert solution.status is rowsolve.Status.MAX_PASSES
     assert all(np.diff(solution.history.rows_read) > 0)
 

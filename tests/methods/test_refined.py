@@ -162,3 +162,62 @@ def test_no_preconditioner__does_not_claim_what_rounding_forbids(seed, condition
     A, b, reference = with_spectrum(60, np.geomspace(1, 1 / condition, 5), seed)
     solution = rowsolve.solve(A, b, rowsolve.Refined("none"), rng=seed, max_passes=300)
     assert solution.status is not Status.CONVERGED or relative_error(solution.x, reference) < 5e-6
+
+
+def cauchy(n, p, *seed):
+    """Return a Cauchy matrix, whose condition is about ``10**p``, a b that it satisfies, and the solution."""
+    rng = np.random.default_rng(seed)
+    A = 1 / (5 * rng.random((n, 1)) + np.linspace(0.3, 3, p))
+    x = rng.standard_normal(p)
+    return A, A @ x, x
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("method", ["refined", "auto"])
+@pytest.mark.parametrize("rtol", [1e-3, 1e-4, 1e-6])
+@pytest.mark.parametrize("seed", [(10, 0, 11), (0,), (1,), (2,), (3,)])
+def test_a_condition_of_1e10__gives_neither_a_wrong_x_nor_an_endless_run(method, rtol, seed):
+    A, b, x = cauchy(1500, 10, *seed)
+    solution = rowsolve.solve(A, b, method, rtol=rtol, rng=0)
+    error = relative_error(solution.x, x)
+    assert solution.status in (Status.CONVERGED, Status.PRECISION)
+    assert solution.status is Status.PRECISION or error <= 5 * rtol
+    assert error <= 3 * solution.error_estimate
+    assert solution.passes < 50
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("rtol", [1e-8, 1e-10])
+def test_single_precision__is_not_taken_where_a_factor_in_it_is_mere_rounding(rtol):
+    A, b, _ = with_spectrum(3000, np.append(np.ones(299), 1e-8), noise=0.1)
+    U, values, V = np.linalg.svd(A, full_matrices=False)
+    solution = rowsolve.solve(A, b, rtol=rtol, rng=0)
+    error = relative_error(solution.x, V.T @ (U.T @ b / values))
+    assert solution.status is Status.PRECISION or error <= 5 * rtol
+    assert error <= 3 * solution.error_estimate + 1e-7  # of the reference
+    assert solution.passes < 20
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("n", [300, 3000, 20_000])
+@pytest.mark.parametrize("seed", range(3))
+def test_rounding_of_long_sums__is_in_the_estimate(n, seed):
+    A, b, _ = with_spectrum(n, np.array([1, 1, 1, 1, 1e-8]), seed, noise=1.0)
+    solution = rowsolve.solve(A, b, "refined", rtol=1e-12, rng=seed)
+    x, residual, rows = solution.x.astype(np.longdouble), b - A @ solution.x, A.astype(np.longdouble)
+    Q, R = np.linalg.qr(A)
+    for _ in range(3):  # the exact solution, by refinement of the augmented system in higher precision
+        off, gradient = (b - residual - rows @ x).astype(float), -(rows.T @ residual).astype(float)
+        inside = np.linalg.solve(R.T, gradient)
+        x = x + np.linalg.solve(R, Q.T @ off - inside)
+        residual = residual + off - Q @ (Q.T @ off) + Q @ inside
+    error = relative_error(solution.x, x.astype(float))
+    assert solution.status is Status.PRECISION
+    assert error / 3 <= solution.error_estimate <= 100 * error + 1e-12
+
+
+def test_sparse_rows_of_condition_1e8__are_factored_when_passes_lead_nowhere():
+    A, b, reference = with_spectrum(600, np.append(np.ones(19), 1e-8), noise=1.0)
+    solution = rowsolve.solve(sparse.csr_array(A), b, "refined", rng=0)
+    assert relative_error(solution.x, reference) <= 3 * solution.error_estimate <= 1e-3
+    assert solution.rank == 20

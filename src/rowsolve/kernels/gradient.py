@@ -13,12 +13,27 @@ import numpy as np
 from rowsolve._jit import kernel, row_primitive
 from rowsolve.kernels.rows import CSRRows, DenseRows, add_row_to_both, measure_row
 
+# Rows whose sums are made apart before they are added to the others. A number that is added to a long sum is rounded as
+# the sum is, so n rows added one after another lose sqrt(n) times as much as their sum has to.
+ROWS_OF_A_SUM = 256
+_ENTRIES_OF_A_SUM = 64  # the same for sparse rows: numbers, for each column
+
+
+@kernel
+def _add_and_clear(g, h, out):  # g, h, out: INOUT
+    for j in range(g.size):
+        out[0, j] += g[j]
+        out[1, j] += h[j]
+        g[j], h[j] = 0.0, 0.0
+
 
 def _dense_gradient(rows, b, weight, start, stop, vectors, out, squares):
     """Take four rows at a time: the vectors, too, are loaded and stored, and a row is no longer than they are."""
-    x, z, g, h = vectors[0], vectors[1], out[0], out[1]
+    x, z, g, h = vectors[0], vectors[1], np.zeros_like(out[0]), np.zeros_like(out[1])
     fours = start + (stop - start) // 4 * 4
     for i in range(start, fours, 4):
+        if (i - start) % ROWS_OF_A_SUM == 0:
+            _add_and_clear(g, h, out)
         a, c, d, e = rows.values[i], rows.values[i + 1], rows.values[i + 2], rows.values[i + 3]
         ax, az, cx, cz, dx, dz, ex, ez = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         for j in range(x.size):
@@ -45,6 +60,7 @@ def _dense_gradient(rows, b, weight, start, stop, vectors, out, squares):
         add_row_to_both(rows, i, gap, -probe_dot, g, h)
         squares[0] += gap * gap
         squares[1] += probe_dot * probe_dot
+    _add_and_clear(g, h, out)
 
 
 def _csr_gradient(rows, b, weight, start, stop, vectors, out, squares):
@@ -56,7 +72,11 @@ def _csr_gradient(rows, b, weight, start, stop, vectors, out, squares):
     pairs, sums = np.empty(2 * p), np.zeros(2 * p)
     pairs[::2], pairs[1::2] = vectors[0], vectors[1]
     total, probe_total = 0.0, 0.0
+    full = rows.indptr[start] + _ENTRIES_OF_A_SUM * p
     for i in range(start, stop):
+        if rows.indptr[i] > full:
+            _add_and_clear(sums[::2], sums[1::2], out)
+            full = rows.indptr[i] + _ENTRIES_OF_A_SUM * p
         dot, probe_dot = 0.0, 0.0
         for k in range(rows.indptr[i], rows.indptr[i + 1]):
             j, value = two * np.uint64(rows.indices[k]), np.float64(rows.data[k])
@@ -69,8 +89,7 @@ def _csr_gradient(rows, b, weight, start, stop, vectors, out, squares):
             sums[j + np.uint64(1)] -= probe_dot * value
         total += gap * gap
         probe_total += probe_dot * probe_dot
-    out[0] += sums[::2]
-    out[1] += sums[1::2]
+    _add_and_clear(sums[::2], sums[1::2], out)
     squares[0] += total
     squares[1] += probe_total
 

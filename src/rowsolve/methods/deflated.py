@@ -18,10 +18,13 @@ from rowsolve.methods.oblivious import ONE_BY_ONE, Oblivious, ObliviousPlan
 
 __all__ = ["Deflated"]
 
-CLUSTERS, EQUATIONS = 4, 64  # if nothing is asked for
+CLUSTERS, EQUATIONS = 16, 64  # if nothing is asked for: more known equations than clusters do no harm
+SAMPLE = 3  # rows that are clustered, in p: their centroids are equations too, nearly those of all rows
+FEWEST = 32  # of them, for each cluster
 ROWS_FOR_ONE = 3  # sampled rows for each combination of them
 # Rows of the pack, in p: more save next to no steps, and to find the part of a row inside costs many steps.
 PACK = 8
+IN_CACHE = 1_000_000  # numbers: so many rows are there still when they are projected on after their parts were found
 GROWTH = 4  # after each round the pack grows by one in so many, so that a long run gets to see all rows
 # Rounding of a mean, for each row in it. (Of m equal rows, where it is worst, it was m / 12 units; a row is allowed 8.)
 EPS_OF_A_SUM = float(np.finfo(float).eps) / 64
@@ -40,31 +43,45 @@ class _Plan(ObliviousPlan):
         self.basis[:] = basis
         self.rows = DeflatedRows(system.rows, np.zeros((system.n_rows, self.targets.size)))
         self.lifted, self.known_drops = np.empty((2, self.width)), np.empty(2)
-        self.cards, self.n_in_pack, self.next_card = new_cards(system.n_rows), 0, 0
-        self.sum_of_ratios = 0.0
+        self.cards, self.next_card = new_cards(system.n_rows), 0
+        self.n_in_pack = min(PACK * system.n_columns, system.n_rows)
+        self.known, self.sum_of_ratios, self.n_known = np.zeros(system.n_rows, dtype=bool), 0.0, 0
 
-    def take_more(self, count, rng):
-        """Take up to `count` more random rows into the pack: find their parts inside, for which each is read."""
-        system, r = self.system, self.targets.size
-        new = np.empty(min(count, system.n_rows - self.n_in_pack), np.int64)
-        deal(self.cards, self.n_in_pack, rng.random(new.size), new)
-        ratios = np.empty(new.size)
+    def grow(self):
+        """Take a quarter more rows into the pack."""
+        self.n_in_pack = min(self.n_in_pack + self.n_in_pack // GROWTH, self.system.n_rows)
 
-        def find(piece, start, stop, _odd):
-            find_parts(piece.rows, new, start, stop, self.basis, self.rows.parts, ratios)
+    def know(self, order):
+        """Find the parts inside of those rows in `order` that are new."""
+        new = np.unique(order[~self.known[order]])
+        if not new.size:
+            return
+        ratios, work = np.empty(new.size), new.size * self.system.entries_per_row * (1 + self.targets.size // 8)
 
-        system.pass_over(find, times_used=1 + r // 8, n_rows=new.size)
-        self.n_in_pack += new.size
+        def find(start, stop, _odd):
+            find_parts(self.system.rows, new, start, stop, self.basis, self.rows.parts, ratios)
+
+        self.system.in_slices(find, 0, new.size, work)
+        self.known[new] = True
+        self.n_known += new.size
         self.sum_of_ratios += float(ratios.sum())
         # A row moves x further than its distance is, because it acts through its part outside.
-        self.rounding = math.sqrt(self.sum_of_ratios / self.n_in_pack)
+        self.rounding = math.sqrt(self.sum_of_ratios / self.n_known)
 
     def project_once(self, order, sizes, iterates, drops):
         """Project on the known equations, then on the rows in `order` without leaving them."""
         lift(self.basis, self.targets, iterates, self.lifted, self.known_drops)
-        super().project_once(order, sizes, self.lifted, drops)
+        n_chunks = math.ceil(order.size * self.system.entries_per_row / IN_CACHE)
+        if n_chunks < 2 or self.known[order].all():
+            chunks = [order]
+        else:
+            chunks = np.array_split(order, min(n_chunks, order.size))
+        for chunk in chunks:
+            self.know(chunk)
+            super().project_once(chunk, sizes, self.lifted, drops)
+            self.known_drops += drops
         lower(self.basis, self.lifted, iterates)
-        drops += self.known_drops
+        drops[:] = self.known_drops
 
 
 @dataclass(frozen=True)
@@ -77,18 +94,19 @@ class Deflated(Oblivious):
     a step is ``x += (b_i - <a_i, x>) / (norm(a_i)**2 - norm(w_i)**2) * (a_i - Q' w_i)``. It costs O(p + r), because
     ``a_i - Q' w_i`` is never formed. The known equations are satisfied anew before every burst.
 
-    To know its ``w_i`` a row is read once more, which costs about ``r / 8`` steps. So rows come from a pack of 8 p
-    random ones; when all have been used it grows by a quarter.
+    The first time that a row is used its ``w_i`` is found, which costs about ``r / 8`` steps. So rows come from a pack
+    of 8 p random ones; when all have been used it grows by a quarter.
 
     Parameters
     ----------
     source : {"clusters", "rows"}
-        ``"clusters"``: the centroid equations (mean of rows, mean of their b) of online k-means by direction, one pass
-        over A. For rows in tight clusters, however tight. ``"rows"``: the leading right singular vectors of a sample of
-        rows, which are combinations of these; it reads three rows for each. For A with some tens of
-        outlying singular values.
+        ``"clusters"``: the centroid equations (mean of rows, mean of their b) of online k-means by direction, over 3 p
+        random rows. For rows in tight clusters, however tight. ``"rows"``: the leading right singular vectors of a
+        sample of rows, which are combinations of these; it reads three rows for each. For A with some tens of outlying
+        singular values.
     n_clusters : int or None
-        For ``"clusters"``; None stands for 4.
+        For ``"clusters"``; None stands for 16, or a quarter of the columns if that is less. More than
+        there are do no harm.
     n_equations : int or None
         For ``"rows"``: as many as there are outlying singular values, or somewhat more. None stands for 64, or for the
         number of columns if that is smaller.
@@ -115,23 +133,21 @@ class Deflated(Oblivious):
                     raise ValueError(f"`{name}` is for `source={source!r}`, got `source={self.source!r}`.")
 
     def prepare(self, system, rng):
-        """Find the known equations: cluster the rows (one pass), or read a sample of them; then deal the pack."""
+        """Find the known equations, unless they are stored with the rows: cluster a sample of these, or combine one."""
         stored = system.arrangement
         if self.source == "clusters" and stored is not None and self._fits(stored):
             equations, count = _of_unit_norm(stored.centroids, stored.targets), stored.n_clusters
             eps = EPS_OF_A_SUM * system.n_rows
         elif self.source == "clusters":
-            clusters = cluster_rows(system, self.n_clusters or min(CLUSTERS, system.n_rows), rng)
-            equations, count = _of_unit_norm(clusters.centroids, clusters.targets), clusters.n_clusters
-            eps = EPS_OF_A_SUM * np.bincount(clusters.labels + 1)[1:].max(initial=0)
+            few = min(CLUSTERS, max(4, system.n_columns // 4), system.n_rows)
+            equations, eps = _centroids(system, self.n_clusters or few, rng)
+            count = len(equations[0])
         else:
             count, eps = self._n_combinations(system), 0.0
             equations = _sampled(system, ROWS_FOR_ONE * count, rng)
         with blas_threads(equations[0].size * float(len(equations[0])), 1):
             known = _orthonormal(*equations, count)
-        plan = _Plan(system, known, eps)
-        plan.take_more(PACK * system.n_columns, rng)
-        return plan
+        return _Plan(system, known, eps)
 
     def _fits(self, stored) -> bool:
         """Tell whether equations that are stored with the rows are those that are asked for."""
@@ -151,12 +167,27 @@ class Deflated(Oblivious):
         order, done = np.empty(n_rows, np.int64), 0
         while done < n_rows:
             if plan.next_card == plan.n_in_pack:
-                plan.take_more(plan.n_in_pack // GROWTH, rng)
+                plan.grow()
                 plan.next_card = 0
             stop = min(n_rows, done + plan.n_in_pack - plan.next_card)
             deal(plan.cards[: plan.n_in_pack], plan.next_card, rng.random(stop - done), order[done:stop])
             plan.next_card, done = plan.next_card + stop - done, stop
         return order, ONE_BY_ONE
+
+
+def _centroids(system, n_clusters, rng) -> tuple[tuple[np.ndarray, np.ndarray], float]:
+    """Return the centroid equations of a sample of the rows, and their relative precision."""
+    if n_clusters > system.n_rows:
+        raise ValueError(
+            f"`n_clusters` must be at most the number of rows, {system.n_rows}, got {n_clusters}: "
+            f"choose fewer clusters."
+        )
+    sample = system.part(np.sort(system.sample(max(SAMPLE * system.n_columns, FEWEST * n_clusters), rng)[0]))
+    if sample is None:
+        return (np.zeros((1, system.n_columns)), np.zeros(1)), 0.0
+    clusters = cluster_rows(sample, min(n_clusters, sample.n_rows), rng)
+    largest = np.bincount(clusters.labels + 1)[1:].max(initial=0)
+    return _of_unit_norm(clusters.centroids, clusters.targets), EPS_OF_A_SUM * largest
 
 
 def _of_unit_norm(equations, targets) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rowsolve._blas import blas_threads
-from rowsolve.kernels.gradient import add_gradients
+from rowsolve.kernels.gradient import ROWS_OF_A_SUM, add_gradients
 from rowsolve.kernels.many import add_gradients_of_many, laid_out
 from rowsolve.kernels.rows import DenseRows, norm
 from rowsolve.methods.factor import Factor, find_odd_rows
@@ -76,6 +76,7 @@ class Descent:
         self.still, self.amplification, self._unit = np.zeros(len(self.at), dtype=bool), 0.0, 0.0
         self._told = False  # whether a probe has come to its end
         self.under_way: tuple[int, np.ndarray, np.ndarray] | None = None
+        self.drift: np.ndarray = np.zeros(system.n_rhs)
         self._top, self._null_sq = 0.0, 0.0  # the largest curvature; the squared part of z that no row reaches
         self._seen: list[tuple[float, float]] = []  # the squared norm of z, and the norm of v, after each step
         self.start()
@@ -88,8 +89,8 @@ class Descent:
     def precondition(self, factor: Factor) -> None:
         """Go on from here with `factor`."""
         self.factor = factor
-        self.still[:], self._told, self.amplification, self._null_sq = False, False, 0.0, 0.0
-        if factor.deficient:
+        self.still[:], self._told, self._null_sq = False, False, 0.0
+        if factor.deficient or not self.fresh:  # a gradient that was only updated may be too rough for what follows
             factor.project(self.at[-1:])
             self.start()
         else:
@@ -102,7 +103,7 @@ class Descent:
         self.slope, squares = self._gradients(1.0, self.at)
         self.fresh = True
         energies = squares + self.system.damp**2 * products(self.at, self.at)
-        self.residual_sq = energies[:-1]
+        self.residual_sq = self._residual_sq_at_start = energies[:-1]
         self.uncertainty_sq = _ROUNDED * _EPS * self.residual_sq  # of what is updated by subtraction from now on
         self._set_out()
         if self.factor is None:
@@ -136,6 +137,8 @@ class Descent:
         gained[moving], last_step[moving] = lengths[:, 0] * before, lengths[:, 0] * norms(direction)
         self.residual_sq, self.last_step = np.maximum(self.residual_sq - gained[:-1], 0.0), last_step[:-1]
         self.fresh = False
+        if self.factor is not None:  # a step far longer than x leaves its own rounding in the gradient
+            self.drift = np.maximum(self.drift, self._of_products(self.last_step))
         self._look(moving)
         self.direction[moving] = _ratios(self._worth[moving], before) * direction + self._downhill[moving]
 
@@ -144,16 +147,17 @@ class Descent:
             largest = float(np.abs(self.slope[-1]).max())
             if largest < _NOTHING:
                 find_odd_rows(self.system, np.arange(self.system.n_rows))
+                self.system.rank = 0  # or it has raised
             self._unit = self._unit or 1.0 / (largest or 1.0)
-        else:  # it is about 1, and the last one may have been spoilt by a gradient that was only updated
-            self.amplification = 0.0
+        else:  # about 1, not less: the last one may be spoilt by a gradient only updated, that of z by rounding
+            self.amplification = 1.0
         self._downhill, self._worth, self.error = np.empty_like(self.at), np.empty(len(self.at)), np.empty(len(self.x))
         self._worth_at_start = 0.0
         self._look(slice(None))
         self._worth_at_start = norm(self._downhill[-1])
         self.direction = self._downhill.copy()
         most = self.factor.spread if self.factor is not None else math.sqrt(self._unit * self.amplification)
-        self.drift = 8.0 * _EPS * norms(most * self.slope[:-1]) * most
+        self.drift = self._drift_at_start = 8.0 * _EPS * norms(most * self.slope[:-1]) * most
 
     def _look(self, moving: Any) -> None:
         """Precondition the gradients of those that have moved, and estimate their error by them."""
@@ -239,7 +243,10 @@ class Descent:
             elif isinstance(piece.rows, DenseRows):
                 _add_by_blas(piece.rows.values, b, weight, start, stop, vectors, out, square)
             else:
-                add_gradients_of_many(piece.rows, b, weight, np.arange(start, stop), vectors, out, square)
+                for first in range(start, stop, _ROWS_AT_ONCE):  # sums apart, as those of `add_gradients`
+                    own, order = np.zeros_like(vectors), np.arange(first, min(first + _ROWS_AT_ONCE, stop))
+                    add_gradients_of_many(piece.rows, b, weight, order, vectors, own, square)
+                    out += own
             parts.append((start, out, square))
 
         for piece in system.pieces(times_used, skip=n_done):
@@ -291,11 +298,29 @@ class Descent:
             condition_sq = self._top * self._unit * self.amplification
             of_sums = condition_sq * np.sqrt(self.residual_sq / (self._top or 1.0))
             of_products = min(math.sqrt(p), 8.0) * math.sqrt(condition_sq) * norms_x
-            return np.maximum(known, _EPS / math.sqrt(n) * (of_products + of_sums))
+            return np.maximum(known, _EPS * (of_products / math.sqrt(n) + _rounding_of_a_sum(n) * of_sums))
         as_given = 0.3 * eps * self.factor.harm / math.sqrt(n * p) * norms_x
-        of_sums = np.sqrt(self.residual_sq / p) * self.factor.spread
-        of_products = min(1.0, 8.0 / math.sqrt(p)) * norms_x  # their terms are that much smaller than x
-        return np.maximum(as_given, _EPS * self.factor.harm / math.sqrt(n) * (of_products + of_sums))
+        return np.maximum(as_given, self._of_products(norms_x) + self._of_sums(self.residual_sq))
+
+    @property
+    def inherited(self) -> np.ndarray:
+        """What the rounding of the last gradient that was computed may be worth in each x, if that was elsewhere."""
+        if self.factor is None or self.fresh:
+            return np.zeros(len(self.x))
+        of_long_sums = self._drift_at_start / (4.0 * math.sqrt(self.system.n_columns))  # of terms of one sign
+        return self._of_sums(self._residual_sq_at_start) + of_long_sums
+
+    def _of_sums(self, residual_sq: np.ndarray) -> np.ndarray:
+        """Return what the rounding of the sums in ``A'r`` is worth in x."""
+        assert self.factor is not None
+        sums = _rounding_of_a_sum(self.system.n_rows) * np.sqrt(residual_sq / self.system.n_columns)
+        return _EPS * self.factor.harm * self.factor.spread * sums
+
+    def _of_products(self, sizes: np.ndarray) -> np.ndarray:
+        """Return what the rounding of A v, for a v of such a size, is worth in x; its terms are smaller than v."""
+        assert self.factor is not None
+        terms = min(1.0, 8.0 / math.sqrt(self.system.n_columns))
+        return _EPS * self.factor.harm / math.sqrt(self.system.n_rows) * terms * sizes
 
 
 def _add_by_blas(
@@ -311,6 +336,15 @@ def _add_by_blas(
             gaps[:, :-1] += weight * b[first:last]
         squares += products(gaps.T, gaps.T)
         out += gaps.T @ rows
+
+
+def _rounding_of_a_sum(n_rows: int) -> float:
+    """Return how large the rounding of a sum over rows is, in eps times the norms of what is multiplied.
+
+    ``1 / sqrt(n)`` if it is rounded once; more, since numbers are added to sums of `ROWS_OF_A_SUM` rows, and those to
+    longer ones; twice as much as it is as a rule, for it may be all in the direction where it does most harm.
+    """
+    return min(1.0, math.sqrt(16.0 / n_rows + 0.25 / ROWS_OF_A_SUM))
 
 
 def products(vectors: np.ndarray, others: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from rowsolve._blas import blas_threads
 from rowsolve._solution import Status
 from rowsolve.methods.base import Step, StepMethod
 from rowsolve.methods.descent import Descent, norms
-from rowsolve.methods.factor import SQUARES, factor_of, gather
+from rowsolve.methods.factor import SQUARES, Factor, factor_of, gather
 
 if TYPE_CHECKING:
     from rowsolve._monitor import Tolerance
@@ -25,6 +25,7 @@ _POLISHING = 3  # steps at most; each gains as many digits as the factor has
 _SPARE = 16  # rows beyond p, which tell the noise
 _SPARE_SHARE = 0.2  # more of them make a sample better conditioned
 _VECTORS = 8  # that tell how noise spreads to x
+_LEAST_RCOND = 1e-13  # of p rows, below which x is mere rounding, and the noise that it leaves too
 _ROUNDING = 64.0  # units of rounding, times the norm of x, that a row may be off without any noise
 
 
@@ -36,7 +37,7 @@ class Direct(StepMethod):
     rows are never read, but for a check. The error of x is estimated from the rows beyond p: they miss x by some noise,
     if only of rounding, which the inverse spreads to x. Where p rows are too ill-conditioned, ``1.2 p`` are factored
     (by Cholesky or QR), and twice as many as long as they do not tell all directions apart; if all do not, x is the
-    solution nearest to x0.
+    solution nearest to x0. Where that takes all rows, x is their least-squares solution.
     """
 
     name: ClassVar[str] = "direct"
@@ -68,7 +69,7 @@ def _square(system: System, x0: np.ndarray, tolerance: Tolerance, rng: np.random
     (rows,) = gather(part, p, room=math.inf)
     square, spare, b = rows[:p], rows[p:], sample.b.reshape(sample.n_rows, -1)
     lu, pivots, info = lapack.dgetrf(square.T)
-    if info != 0:
+    if info != 0 or not lapack.dgecon(lu, float(np.abs(square).sum(axis=1).max()))[0] > _LEAST_RCOND:
         return None
 
     def solve(right: np.ndarray, transposed: int = 1) -> Any:
@@ -111,19 +112,31 @@ def _overdetermined(system: System, x0: np.ndarray, tolerance: Tolerance, rng: n
         if not factor.deficient or n_sample == n:
             break
         n_sample = min(n, 2 * n_sample)
-    system.rank = factor.rank
-    descent = Descent(sample, x0, rng, factor)
+    x, rounding, floor, noise = _polished(sample, factor, x0, tolerance, rng)
+    spread = noise * factor.spread
+    if n_sample == n and (noise > _ROUNDING * _EPS * norms(x)).any():  # then the weights matter: the rows as they are
+        factor = factor_of(system, np.arange(n))
+        x, rounding, floor, noise = _polished(system, factor, x0, tolerance, rng)
+    of_noise = spread if n_sample < n else np.zeros(len(x))  # of all rows x is the least-squares solution, noise or not
+    system.rank, error = factor.rank, np.maximum.reduce([of_noise, rounding, floor])
+    allowed = tolerance.at(norms(x), norms(np.atleast_2d(x0)))
+    too_large = np.maximum(error, spread) > allowed
+    if not too_large.any():
+        return Step(x, error, Status.CONVERGED)
+    rounded = np.maximum(error, spread) < 10.0 * floor
+    return Step(x, error, Status.PRECISION if rounded[too_large].all() else Status.INCONSISTENT)
+
+
+def _polished(
+    system: System, factor: Factor, x0: np.ndarray, tolerance: Tolerance, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return x, its error, below what rounding keeps that from falling, and how far a row is off."""
+    descent = Descent(system, x0, rng, factor)
     for turn in range(_POLISHING):
         if turn and (descent.error <= descent.rounding(tolerance.eps)).all():
             break
         descent.step()
         descent.start()  # the sample is in memory: a fresh gradient costs little and forgets no digits
-    x, spare = descent.x, sample.n_rows - factor.rank
+    x, spare = descent.x, system.n_rows - factor.rank
     floor = np.maximum(descent.rounding(tolerance.eps), tolerance.eps * norms(x))
-    noise = np.sqrt(descent.residual_sq / spare) if spare > 0 else np.zeros(len(x))
-    error = np.maximum.reduce([noise * factor.spread, descent.error, floor])
-    too_large = error > tolerance.at(norms(x), norms(np.atleast_2d(x0)))
-    if not too_large.any():
-        return Step(x, error, Status.CONVERGED)
-    rounded = error < 10.0 * floor
-    return Step(x, error, Status.PRECISION if rounded[too_large].all() else Status.INCONSISTENT)
+    return x, descent.error, floor, np.sqrt(descent.residual_sq / spare) if spare > 0 else np.zeros(len(x))

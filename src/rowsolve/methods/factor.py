@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["SQUARES", "Factor", "factor_of", "gather"]
 
-# Reciprocal condition of the triangle, in the 1-norm, below which a Gram matrix has lost too many digits.
-_LEAST_RCOND = {np.dtype(np.float32): 3e-6, np.dtype(np.float64): 1e-7}
+# Reciprocal condition of the triangle, in the 1-norm, below which a Gram matrix has lost too many digits: some times
+# the root of eps. (One that is mere rounding has about the root itself.)
+_LEAST_RCOND = {np.dtype(np.float32): 2.3e-3, np.dtype(np.float64): 1e-7}
 _RANK_RCOND = 1e-13  # below it the singular values are asked which directions there are
 _MANY_FLOPS = 1e8  # from here on it pays to try single precision first
 _IN_RANGE = {np.dtype(np.float32): 1e6, np.dtype(np.float64): 1e60}  # entries whose squares are well in range

@@ -32,6 +32,7 @@ _LARGEST = 10_000  # columns, of a dense triangle
 _EPS = float(np.finfo(float).eps)
 _VECTORS_PER_PASS = 8  # a pass takes as long for so many vectors as for two: from then on, arithmetic does
 _FOR_THE_RANK = 2.0  # times the passes so far
+_HALF_OF_THE_DIGITS = 1e-8  # relative error
 _TRIES = 2  # fresh gradients that do not halve the error, before rounding is held responsible
 
 
@@ -87,9 +88,13 @@ class Refined(StepMethod):
             system.rank = factor_of(system, np.arange(system.n_rows)).rank
 
     def _precondition(
-        self, descent: Descent, slopes: list[np.ndarray], enough: np.ndarray, rtol: float, rng: np.random.Generator
-    ) -> None:
-        """Make a factor if one is wanted and pays: if it costs less than the passes that it saves."""
+        self, descent: Descent, slopes: list[np.ndarray], enough: np.ndarray, rtol: float, rng: np.random.Generator,
+        *, at_its_end: bool = False,
+    ) -> None:  # fmt: skip
+        """Make a factor if one is wanted and pays: if it costs less than the passes that it saves.
+
+        Without one it may be `at_its_end`, where rounding hides directions that A barely tells apart.
+        """
         system, bounded = descent.system, descent.system.bounds is not None
         if descent.factor is not None or self.preconditioner == "none":
             return
@@ -98,6 +103,7 @@ class Refined(StepMethod):
         n_rows, cost = cheapest_sample(system, digits, only_all=self.preconditioner == "all" or bounded)
         a_pass = _price_of_pass(system)
         left = a_pass * passes_left(system, [float(slope[worst]) for slope in slopes], digits)
+        left = math.inf if at_its_end else left
         affordable = system.clock.left / descent.seconds_a_pass * a_pass  # before the deadline, if there is one
         if self.preconditioner == "auto" and not cost <= min(left, affordable, _MOST_PASSES):
             return  # a factor that cannot be made has an infinite price
@@ -149,25 +155,31 @@ class _Steps:
         uncertain_sq = np.maximum(descent.residual_sq - descent.uncertainty_sq, 0.0)
         self.system.residual_norm = math.sqrt(float(uncertain_sq.sum()))
         still = descent.still[:-1][self.behind].all()  # no x can be bettered; the probe may have to tell how good
-        if not self.behind.any() or self.tries > _TRIES or (still and descent.probe_is_done):
-            error = np.maximum(descent.error, floor)
+        ended = not self.behind.any() or self.tries > _TRIES or (still and descent.probe_is_done)
+        error, factor = np.maximum.reduce([descent.error, floor, descent.inherited]), descent.factor
+        inexact = ((error > allowed) & (error > _HALF_OF_THE_DIGITS * norms(descent.x))).any()
+        if inexact if ended else not still:
+            self.method._precondition(descent, slopes, enough, self.tolerance.rtol, self.rng, at_its_end=bool(ended))
+            if descent.factor is not factor:
+                self.tries, self.error_at_start, ended = 0, np.full_like(error, math.inf), False
+        if ended:
             self.method._tell_rank(descent, len(slopes))
             return Step(descent.x, error, Status.PRECISION if (error > allowed).any() else Status.CONVERGED)
-        if not still:
-            self.method._precondition(descent, slopes, enough, self.tolerance.rtol, self.rng)
         return Step(descent.x, np.maximum(descent.error, floor))
 
     def _renew_gradient(self, descent: Descent, slopes: list[np.ndarray], enough: np.ndarray) -> None:
         """Find out who is `behind`; compute a gradient anew that was only updated, if that is not good enough."""
         stalled = (len(slopes) > 2) & (descent.steepness > 0.5 * slopes[-3 if len(slopes) > 2 else 0])
-        tolerated = np.where(stalled, 1e-4, 0.1) * np.maximum(descent.error, enough)
+        no_matter_what = 0.0 if descent.factor is not None else 1e-4  # with a factor only rounding can be in the way
+        tolerated = np.where(stalled, no_matter_what, 0.1) * np.maximum(descent.error, enough)
         self.behind = ~descent.is_below(enough)
         if not descent.fresh and ((descent.drift > tolerated).any() or descent.seems_still):
             descent.start()
             self.behind = ~descent.is_below(enough)
             worse = (descent.error >= 0.5 * self.error_at_start)[self.behind].any()
             self.tries = self.tries + 1 if worse else 0
-            self.error_at_start = descent.error.copy()
+            least = self.error_at_start if descent.factor is not None else math.inf  # so that it comes to an end
+            self.error_at_start = np.minimum(descent.error, least)
 
 
 def passes_left(system: System, slopes: list[float], digits: float) -> float:

@@ -106,7 +106,7 @@ def open_rows(A: Any) -> Source:
 
 def as_columns(values: Any, name: str, length: int, what: str) -> tuple[np.ndarray, float]:
     """Return `values` as a finite float64 vector, or as two columns or more, and the precision they were given in."""
-    array = _as_array(values, name)
+    array = _as_array(values.toarray() if hasattr(values, "toarray") else values, name)  # sparse ones, too
     if array.ndim == 2 and 1 in array.shape and array.size == length:
         array = array.reshape(-1)  # a column, as MatrixMarket files hold it
     if array.ndim not in (1, 2):
