@@ -221,3 +221,16 @@ def test_sparse_rows_of_condition_1e8__are_factored_when_passes_lead_nowhere():
     solution = rowsolve.solve(sparse.csr_array(A), b, "refined", rng=0)
     assert relative_error(solution.x, reference) <= 3 * solution.error_estimate <= 1e-3
     assert solution.rank == 20
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("seed", range(4))
+def test_units_of_the_columns__do_not_make_the_error_look_large(seed):
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((800, 20))
+    b = A @ rng.standard_normal(20) + rng.standard_normal(800)
+    units = 10.0 ** rng.uniform(-5, 5, 20)
+    solution = rowsolve.solve(A * units, b, rtol=1e-10, rng=seed)
+    assert solution.status is Status.CONVERGED
+    assert relative_error(solution.x * units, np.linalg.lstsq(A, b)[0]) < 1e-9
+    assert solution.error_estimate < 1e-11

@@ -73,6 +73,7 @@ class Descent:
         self.system, self.factor, self._rng = system, factor, rng
         self.x0, self.last_step = np.atleast_2d(x0).copy(), np.full(system.n_rhs, math.inf)
         self.at = np.vstack([x0, np.zeros(system.n_columns)])
+        self.drift: np.ndarray = np.zeros(system.n_rhs)
         self.still, self.amplification, self._unit = np.zeros(len(self.at), dtype=bool), 0.0, 0.0
         self._told = False  # whether a probe has come to its end
         self.under_way: tuple[int, np.ndarray, np.ndarray] | None = None
@@ -138,7 +139,9 @@ class Descent:
         self.residual_sq, self.last_step = np.maximum(self.residual_sq - gained[:-1], 0.0), last_step[:-1]
         self.fresh = False
         if self.factor is not None:  # a step far longer than x leaves its own rounding in the gradient
-            self.drift = np.maximum(self.drift, self._of_products(self.last_step))
+            steps = np.zeros_like(self.at)
+            steps[moving] = lengths * direction
+            self.drift = np.maximum(self.drift, self._of_products(steps[:-1]))
         self._look(moving)
         self.direction[moving] = _ratios(self._worth[moving], before) * direction + self._downhill[moving]
 
@@ -299,8 +302,8 @@ class Descent:
             of_sums = condition_sq * np.sqrt(self.residual_sq / (self._top or 1.0))
             of_products = min(math.sqrt(p), 8.0) * math.sqrt(condition_sq) * norms_x
             return np.maximum(known, _EPS * (of_products / math.sqrt(n) + _rounding_of_a_sum(n) * of_sums))
-        as_given = 0.3 * eps * self.factor.harm / math.sqrt(n * p) * norms_x
-        return np.maximum(as_given, self._of_products(norms_x) + self._of_sums(self.residual_sq))
+        as_given = 0.3 * eps / math.sqrt(n) * self.factor.spread * norms(self.factor.lengths * self.x)
+        return np.maximum(as_given, self._of_products(self.x) + self._of_sums(self.residual_sq))
 
     @property
     def inherited(self) -> np.ndarray:
@@ -313,14 +316,13 @@ class Descent:
     def _of_sums(self, residual_sq: np.ndarray) -> np.ndarray:
         """Return what the rounding of the sums in ``A'r`` is worth in x."""
         assert self.factor is not None
-        sums = _rounding_of_a_sum(self.system.n_rows) * np.sqrt(residual_sq / self.system.n_columns)
-        return _EPS * self.factor.harm * self.factor.spread * sums
+        return _EPS * self.factor.harm * _rounding_of_a_sum(self.system.n_rows) * np.sqrt(residual_sq)
 
-    def _of_products(self, sizes: np.ndarray) -> np.ndarray:
-        """Return what the rounding of A v, for a v of such a size, is worth in x; its terms are smaller than v."""
+    def _of_products(self, vectors: np.ndarray) -> np.ndarray:
+        """Return what the rounding of A v is worth in x, for some v: of each term, and of their sum."""
         assert self.factor is not None
-        terms = min(1.0, 8.0 / math.sqrt(self.system.n_columns))
-        return _EPS * self.factor.harm / math.sqrt(self.system.n_rows) * terms * sizes
+        terms = min(math.sqrt(self.system.n_columns), 8.0) * norms(self.factor.lengths * vectors)
+        return _EPS / math.sqrt(self.system.n_rows) * self.factor.spread * terms
 
 
 def _add_by_blas(

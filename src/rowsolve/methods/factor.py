@@ -11,7 +11,7 @@ import numpy as np
 
 from rowsolve._blas import blas_threads
 from rowsolve.kernels.gradient import add_gram, solve_factored, solve_transposed
-from rowsolve.kernels.rows import CSRRows, distances, sum_of_squares
+from rowsolve.kernels.rows import CSRRows, distances
 
 if TYPE_CHECKING:
     from rowsolve._system import Part, System
@@ -105,10 +105,20 @@ class Factor:
         return math.sqrt(float(np.sum(noise * noise)) / _VECTORS)
 
     @cached_property
+    def lengths(self) -> np.ndarray:
+        """The norms of the columns of R, which are those of A."""
+        size: Any = self._values[:, None] * self._vectors if self._triangle is None else self._triangle  # type: ignore
+        return np.sqrt(np.einsum("ij,ij->j", size, size))
+
+    @cached_property
     def harm(self) -> float:
-        """The Frobenius norm of R times that of ``R**-1``: how rounding of the rows spreads to x."""
-        size: Any = self._values if self._triangle is None else self._triangle
-        return math.sqrt(sum_of_squares(size.ravel())) * self.spread
+        """The norm of ``(R'R)**-1 D g``, D the lengths of the columns and g random: how sums over rows spread to x.
+
+        The sum that column j takes part in is rounded by its length: so the units of the columns do not matter.
+        """
+        rounding = self.lengths * np.random.default_rng(1).standard_normal((_VECTORS, len(self.lengths)))
+        self.solve(rounding)
+        return math.sqrt(float(np.sum(rounding * rounding)) / _VECTORS)
 
 
 def factor_of(system: System, order: np.ndarray, *, rough: bool = False) -> Factor:

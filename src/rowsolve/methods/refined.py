@@ -155,7 +155,7 @@ class _Steps:
         uncertain_sq = np.maximum(descent.residual_sq - descent.uncertainty_sq, 0.0)
         self.system.residual_norm = math.sqrt(float(uncertain_sq.sum()))
         still = descent.still[:-1][self.behind].all()  # no x can be bettered; the probe may have to tell how good
-        ended = not self.behind.any() or self.tries > _TRIES or (still and descent.probe_is_done)
+        ended = bool(not self.behind.any() or self.tries > _TRIES or (still and descent.probe_is_done))
         error, factor = np.maximum.reduce([descent.error, floor, descent.inherited]), descent.factor
         inexact = ((error > allowed) & (error > _HALF_OF_THE_DIGITS * norms(descent.x))).any()
         if inexact if ended else not still:
