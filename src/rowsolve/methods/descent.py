@@ -77,7 +77,6 @@ class Descent:
         self.still, self.amplification, self._unit = np.zeros(len(self.at), dtype=bool), 0.0, 0.0
         self._told = False  # whether a probe has come to its end
         self.under_way: tuple[int, np.ndarray, np.ndarray] | None = None
-        self.drift: np.ndarray = np.zeros(system.n_rhs)
         self._top, self._null_sq = 0.0, 0.0  # the largest curvature; the squared part of z that no row reaches
         self._seen: list[tuple[float, float]] = []  # the squared norm of z, and the norm of v, after each step
         self.start()
