@@ -10,12 +10,13 @@ from rowsolve.sources import open_rows
 
 @pytest.mark.parametrize("weight", [0.0, 1.0])
 @pytest.mark.parametrize(("start", "stop"), [(0, 40), (3, 4), (5, 36), (7, 7)])
-def test_gradients__are_those_of_two_products(store, weight, start, stop):
+@pytest.mark.parametrize("p", [3, 9, 37])  # some columns, whole vectors, whole cache lines and what is left of them
+def test_gradients__are_those_of_two_products(store, weight, start, stop, p):
     rng = np.random.default_rng(0)
-    A, b, vectors = rng.standard_normal((40, 9)), rng.standard_normal(40), rng.standard_normal((2, 9))
+    A, b, vectors = rng.standard_normal((40, p)), rng.standard_normal(40), rng.standard_normal((2, p))
     kept = store(A)
     exact = kept.astype(np.float64) if isinstance(kept, np.ndarray) else A
-    before = rng.standard_normal((2, 9))
+    before = rng.standard_normal((2, p))
     out, squares = before.copy(), np.ones(2)
     add_gradients(open_rows(kept).rows, b, weight, start, stop, vectors, out, squares)
     part = exact[start:stop]

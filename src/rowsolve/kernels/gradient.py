@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from rowsolve._jit import kernel, row_primitive
+from rowsolve._simd import add_four_vectors, measure_four_vectors, whole_vectors
 from rowsolve.kernels.rows import CSRRows, DenseRows, add_row_to_both, measure_row
 
 # Rows whose sums are made apart before they are added to the others. A number that is added to a long sum is rounded as
@@ -28,15 +29,20 @@ def _add_and_clear(g, h, out):  # g, h, out: INOUT
 
 
 def _dense_gradient(rows, b, weight, start, stop, vectors, out, squares):
-    """Take four rows at a time: the vectors, too, are loaded and stored, and a row is no longer than they are."""
-    x, z, g, h = vectors[0], vectors[1], np.zeros_like(out[0]), np.zeros_like(out[1])
-    fours = start + (stop - start) // 4 * 4
+    """Take four rows at a time: the vectors, too, are loaded and stored, and a row is no longer than they are.
+
+    The next four are asked for from memory meanwhile, two while these are measured and two while they are added.
+    """
+    values, x, z, g, h = rows.values, vectors[0], vectors[1], np.zeros_like(out[0]), np.zeros_like(out[1])
+    fours, last = start + (stop - start) // 4 * 4, stop - 1
+    done = whole_vectors(values, x.size)
     for i in range(start, fours, 4):
         if (i - start) % ROWS_OF_A_SUM == 0:
             _add_and_clear(g, h, out)
-        a, c, d, e = rows.values[i], rows.values[i + 1], rows.values[i + 2], rows.values[i + 3]
-        ax, az, cx, cz, dx, dz, ex, ez = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-        for j in range(x.size):
+        places = (i, i + 1, i + 2, i + 3, min(i + 4, last), min(i + 5, last))
+        ax, az, cx, cz, dx, dz, ex, ez = measure_four_vectors(values, places, x, z, done)
+        a, c, d, e = values[i], values[i + 1], values[i + 2], values[i + 3]
+        for j in range(done, x.size):
             first, second, third, fourth = np.float64(a[j]), np.float64(c[j]), np.float64(d[j]), np.float64(e[j])
             ax += first * x[j]
             az += first * z[j]
@@ -48,7 +54,9 @@ def _dense_gradient(rows, b, weight, start, stop, vectors, out, squares):
             ez += fourth * z[j]
         ax, cx = weight * b[i] - ax, weight * b[i + 1] - cx
         dx, ex = weight * b[i + 2] - dx, weight * b[i + 3] - ex
-        for j in range(x.size):
+        places = (i, i + 1, i + 2, i + 3, min(i + 6, last), min(i + 7, last))
+        add_four_vectors(values, places, (ax, -az, cx, -cz, dx, -dz, ex, -ez), g, h, done)
+        for j in range(done, x.size):
             first, second, third, fourth = np.float64(a[j]), np.float64(c[j]), np.float64(d[j]), np.float64(e[j])
             g[j] += ax * first + cx * second + dx * third + ex * fourth
             h[j] -= az * first + cz * second + dz * third + ez * fourth
