@@ -90,7 +90,7 @@ def first_turns() -> list[Turn]:
         ),
         Turn(
             f"A is not in memory (`memory=`), dense, p at most {_auto._MOST_COLUMNS:,}, n at least {tall} p, and "
-            f"{_auto._SQUARES} p x p matrices fit in what is allowed", "`direct`", "The rows are not in memory",
+            f"{_auto.SQUARES} p x p matrices fit in what is allowed", "`direct`", "The rows are not in memory",
         ),
         Turn(
             f"dense, p at most {few:,}, n at least {tall} p", "`direct`", "There are few columns",
