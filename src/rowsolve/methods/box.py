@@ -217,7 +217,8 @@ class BoxDescent(Descent):
         self._look(slice(None))
         self.direction = self._downhill.copy()
         most = self.factor.spread if self.factor is not None else math.sqrt(self._model.size * self.amplification)
-        self.drift = self._drift_at_start = 8.0 * _EPS * norms(most * np.where(self._free, self.slope[:1], 0.0)) * most
+        self._slope_at_start, self._inherited = np.where(self._free, self.slope[:1], 0.0), None
+        self.drift = 8.0 * _EPS * norms(most * self._slope_at_start) * most
 
     def _look(self, moving: Any) -> None:
         """Find the best point of the model from x, and estimate the error."""

@@ -26,6 +26,8 @@ _ROUNDED = 64.0  # units of rounding of b: all equations are satisfied
 _NOTHING = 1e-300  # a gradient of the probe: all rows are zero, or their squares are
 _SPENT = 1e-6  # a probe so short says little but what rounding made of it
 _ROWS_AT_ONCE = 2048  # in one matrix product
+_LOOKS = 4  # random vectors that tell how rounding spreads
+_ROUNDING_OF_LONG_SUMS = 4.0  # units, of sums whose terms have one sign
 _FLAT = 64.0  # the same of a curvature beside the largest
 _LOST = 6.0  # units of rounding in which a gradient is nothing but that
 _NULL = 64.0  # the same of A z, if no row reaches z
@@ -74,6 +76,7 @@ class Descent:
         self.x0, self.last_step = np.atleast_2d(x0).copy(), np.full(system.n_rhs, math.inf)
         self.at = np.vstack([x0, np.zeros(system.n_columns)])
         self.drift: np.ndarray = np.zeros(system.n_rhs)
+        self._inherited: np.ndarray | None = None
         self.still, self.amplification, self._unit = np.zeros(len(self.at), dtype=bool), 0.0, 0.0
         self._told = False  # whether a probe has come to its end
         self.under_way: tuple[int, np.ndarray, np.ndarray] | None = None
@@ -159,7 +162,8 @@ class Descent:
         self._worth_at_start = norm(self._downhill[-1])
         self.direction = self._downhill.copy()
         most = self.factor.spread if self.factor is not None else math.sqrt(self._unit * self.amplification)
-        self.drift = self._drift_at_start = 8.0 * _EPS * norms(most * self.slope[:-1]) * most
+        self.drift = 8.0 * _EPS * norms(most * self.slope[:-1]) * most
+        self._slope_at_start, self._inherited = self.slope[:-1].copy(), None
 
     def _look(self, moving: Any) -> None:
         """Precondition the gradients of those that have moved, and estimate their error by them."""
@@ -309,8 +313,15 @@ class Descent:
         """What the rounding of the last gradient that was computed may be worth in each x, if that was elsewhere."""
         if self.factor is None or self.fresh:
             return np.zeros(len(self.x))
-        of_long_sums = self._drift_at_start / (4.0 * math.sqrt(self.system.n_columns))  # of terms of one sign
-        return self._of_sums(self._residual_sq_at_start) + of_long_sums
+        if self._inherited is None:
+            rng, total = np.random.default_rng(0), np.zeros(len(self.x))
+            for _ in range(_LOOKS):
+                rounding = rng.standard_normal(self._slope_at_start.shape) * self._slope_at_start
+                self.factor.solve(rounding)
+                total += products(rounding, rounding) / _LOOKS
+            of_long_sums = _ROUNDING_OF_LONG_SUMS * _EPS * np.sqrt(total)
+            self._inherited = self._of_sums(self._residual_sq_at_start) + of_long_sums
+        return self._inherited
 
     def _of_sums(self, residual_sq: np.ndarray) -> np.ndarray:
         """Return what the rounding of the sums in ``A'r`` is worth in x."""
