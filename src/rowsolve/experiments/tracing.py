@@ -47,6 +47,8 @@ def trace(
         if event.stage == "prepare":
             points[0] = Point(0.0, event.rows_read, event.seconds, 1.0)
             return False
+        if event.stage != "solve":  # a pass in between, which moves nothing
+            return False
         error = float(np.linalg.norm(event.x - x_true)) / norm
         n_steps = (event.rows_read - points[0].n_rows) / rows_a_step
         points.append(Point(n_steps, event.rows_read, event.seconds, error))
