@@ -57,7 +57,7 @@ class SketchFigure(Figure):
         norm = float(np.linalg.norm(x_true))
 
         def look(event: rowsolve.Event) -> bool:
-            if event.stage == "prepare":
+            if event.stage != "solve":
                 return False
             error = float(np.linalg.norm(event.x - x_true)) / norm
             points.append((points[-1][0] + burst, event.rows_read, error))
