@@ -157,7 +157,7 @@ def main() -> None:
     """Make the files, race, write the results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="190 MB instead of 2 GB, 150 MB allowed instead of 300")
-    parser.add_argument("--folder", type=Path, help="where there is room for four files (if not given, /tmp)")
+    parser.add_argument("--folder", type=Path, help="a folder with room for four such files")
     parser.add_argument("--ours", nargs=4, help=argparse.SUPPRESS)
     parser.add_argument("--lsqr", nargs=3, help=argparse.SUPPRESS)
     asked = parser.parse_args()
