@@ -25,8 +25,8 @@ N, P = (2000, 40) if JIT else (600, 12)
 A, b, X = gaussian(N, P)
 NOISY = gaussian(N, P, noise=0.05)[1]
 MEMORY = 400_000 if JIT else 100_000
-WIDE, b_of_wide, _ = gaussian(2000 if JIT else 500, 80 if JIT else 50)  # a sketch of its rows is smaller
-ENOUGH_FOR_A_SKETCH = 1_270_000 if JIT else 395_000
+WIDE, b_of_wide, _ = gaussian(2000 if JIT else 600, 80 if JIT else 50)  # a sketch of its rows is smaller
+ENOUGH_FOR_A_SKETCH = 1_270_000 if JIT else 475_000
 
 
 @pytest.fixture(autouse=True)

@@ -150,7 +150,7 @@ def test_threads__give_the_same_bits(name):
 
 @pytest.mark.parametrize("name", [name for name in MANY if name != "refined"])
 def test_a_wrong_row__of_one_column_is_found_and_named(name):
-    A, B, X = several(20_000 if JIT else 2000, 8, n_rhs=3, seed=10)
+    A, B, X = several(20_000 if JIT else 6000, 8, n_rhs=3, seed=10)
     wrong = len(A) - 7
     B[wrong, 1] += 5e10
     solution = rowsolve.solve(A, B, name, check="full", rng=0)

@@ -271,17 +271,24 @@ class Run:
     def _burst(self, plan: Plan) -> Status | None:
         """Let the method take some rows; return the monitors' verdict: the gravest, once each has come to one.
 
-        An x that has been judged moves on with the others; its estimate stays as it was.
+        An x that is good moves on with the others; its estimate follows, but no verdict on it is taken back.
         """
         order = self._advance(plan)
         drops = self.drops[:-1].tolist()
         for c, monitor in enumerate(self.monitors):
             _keep_in_range(drops[c])
-            if self.verdicts[c] is None:
+            if self.verdicts[c] in (None, Status.CONVERGED):
                 monitor.rounding, monitor.window = plan.rounding, plan.window
                 monitor.eps = max(self.tolerance.eps, plan.eps)
+                before = self.verdicts[c], monitor.error
                 x, probe, both = self.iterates[c], self.iterates[-1], self.drops[[c, -1]]
                 self.verdicts[c] = monitor.observe(order.size, both, x, probe, self.rows_allowed)
+                if before[0] is not None:  # it is good already, and can only come nearer
+                    self.verdicts[c], monitor.error, monitor.suspicious = (
+                        before[0],
+                        min(before[1], monitor.error),
+                        False,
+                    )
         self._record(sum(drops))
         if self._is_misled(plan):
             return None
