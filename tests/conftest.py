@@ -24,6 +24,7 @@ def pytest_configure(config):
 def _arrow_keeps_nothing(monkeypatch):
     """Let small tables be larger than memory, although the library that reads them takes far more for itself."""
     monkeypatch.setattr("rowsolve.sources.parquet._KEPT_BY_ARROW", 0.0)
+    monkeypatch.setattr("rowsolve.sources.parquet._KEPT_FOR_A_COLUMN", 0.0)
 
 
 def gaussian(n_rows=N_ROWS, n_columns=N_COLUMNS, seed=0, noise=0.0):

@@ -16,7 +16,8 @@ from rowsolve.sources.streams import Streamed
 __all__ = ["ParquetStore"]
 
 _BYTES_OF_A_BATCH = 4 << 20
-_KEPT_BY_ARROW = 80e6  # bytes that it keeps for itself once it has read a file of some size (measured)
+# Bytes that it keeps for itself once it has read a file of some size, and for each column (measured).
+_KEPT_BY_ARROW, _KEPT_FOR_A_COLUMN = 80e6, 80e3
 _BYTES_OF_A_COLUMN = 3 << 20  # a page of 1 MB as it is stored, unpacked, and its dictionary
 
 
@@ -44,7 +45,8 @@ class ParquetStore(Streamed):
     @property
     def least_bytes(self) -> float:
         """Row groups are read in batches, for which a page of each column is open."""
-        kept = min(_KEPT_BY_ARROW, 2.0 * self.shape[0] * self.bytes_per_row)
+        kept = _KEPT_BY_ARROW + _KEPT_FOR_A_COLUMN * self.shape[1]
+        kept = min(kept, 2.0 * self.shape[0] * self.bytes_per_row)
         return kept + min(super().least_bytes, _BYTES_OF_A_COLUMN * self.shape[1]) + self.bytes_per_row
 
     def _group_of(self, row: int) -> int:
