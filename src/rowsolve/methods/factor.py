@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["SQUARES", "Factor", "factor_of", "gather"]
 
-# Reciprocal condition of the triangle, in the 1-norm, below which a Gram matrix has lost too many digits: some times
-# the root of eps. (One that is mere rounding has about the root itself.)
-_LEAST_RCOND = {np.dtype(np.float32): 2.3e-3, np.dtype(np.float64): 1e-7}
+# Reciprocal condition of the triangle, in the 1-norm, below which a Gram matrix has lost too many digits. In that norm
+# it may be a p-th of what it is in the usual one, so single precision is asked for its condition as well.
+_LEAST_RCOND = {np.dtype(np.float32): 3e-6, np.dtype(np.float64): 1e-7}
+_MOST_IN_SINGLE = 1000.0  # condition: one that is mere rounding has 3,000, the root of 1 / eps, or more
 _RANK_RCOND = 1e-13  # below it the singular values are asked which directions there are
 _MANY_FLOPS = 1e8  # from here on it pays to try single precision first
 _IN_RANGE = {np.dtype(np.float32): 1e6, np.dtype(np.float64): 1e60}  # entries whose squares are well in range
@@ -55,7 +56,7 @@ class Factor:
         """The ratio of the largest to the smallest singular value that is not zero, within some 20%."""
         if self._values is not None:
             return float(self._values[0] / self._values[-1]) if len(self._values) else 1.0
-        R: Any = self._triangle
+        R = np.asarray(self._triangle, dtype=float)  # once, not in every product
         v = np.random.default_rng(0).standard_normal((2, len(R)))
         for _ in range(_POWER_STEPS):
             v /= np.linalg.norm(v, axis=1, keepdims=True)
@@ -136,7 +137,9 @@ def factor_of(system: System, order: np.ndarray, *, rough: bool = False) -> Fact
         triangle = _by_cholesky(system, order, damp, np.dtype(dtype)) if order.size >= p or damp else None
         if triangle is not None:
             triangle *= stand_for
-            return Factor(triangle)
+            factor = Factor(triangle)
+            if dtype is np.float64 or factor.condition <= _MOST_IN_SINGLE:
+                return factor
         system.keep_time(_TIMES_CHOLESKY * (system.clock.elapsed - started))
     with blas_threads(order.size * float(p) ** 2, system.threads):
         return _by_qr(system, order, damp, stand_for)
