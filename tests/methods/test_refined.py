@@ -172,6 +172,17 @@ def cauchy(n, p, *seed):
     return A, A @ x, x
 
 
+@pytest.mark.parametrize("p", [2, 6, 10])
+@pytest.mark.parametrize("seed", range(3))
+def test_spread_of_noise__is_not_missed_by_vectors_that_are_unlucky(p, seed):
+    # One singular value is nearly all of it, and its direction in R is much the same for all of these.
+    A, b, _ = cauchy(300, p, seed)
+    factor = factor_of(System(open_rows(A), b), np.arange(300))
+    inverse = np.linalg.inv(np.linalg.qr(A)[1])
+    assert 0.9 < factor.spread / np.linalg.norm(inverse) < 2.5
+    assert 0.9 < factor.harm / np.linalg.norm(inverse @ inverse.T * np.linalg.norm(A, axis=0)) < 2.5
+
+
 @pytest.mark.compiled
 @pytest.mark.parametrize("method", ["refined", "auto"])
 @pytest.mark.parametrize("rtol", [1e-3, 1e-4, 1e-6])

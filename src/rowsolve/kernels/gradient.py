@@ -150,9 +150,8 @@ def solve_transposed(factor, vectors):  # vectors: INOUT
 
 
 @kernel
-def solve_factored(factor, vectors):  # vectors: INOUT
-    """Replace each of an even number of `vectors` by ``(R'R)**-1`` times it; `factor` is the upper triangle R."""
-    solve_transposed(factor, vectors)
+def solve_upper(factor, vectors):  # vectors: INOUT
+    """Replace each of an even number of `vectors` by ``R**-1`` times it; `factor` is the upper triangle R."""
     p = factor.shape[0]
     for c in range(0, vectors.shape[0], 2):
         v, w = vectors[c], vectors[c + 1]
@@ -163,3 +162,10 @@ def solve_factored(factor, vectors):  # vectors: INOUT
                 one -= row[j] * v[j]
                 two -= row[j] * w[j]
             v[i], w[i] = one / row[i], two / row[i]
+
+
+@kernel
+def solve_factored(factor, vectors):  # vectors: INOUT
+    """Replace each of an even number of `vectors` by ``(R'R)**-1`` times it; `factor` is the upper triangle R."""
+    solve_transposed(factor, vectors)
+    solve_upper(factor, vectors)

@@ -26,7 +26,6 @@ _ROUNDED = 64.0  # units of rounding of b: all equations are satisfied
 _NOTHING = 1e-300  # a gradient of the probe: all rows are zero, or their squares are
 _SPENT = 1e-6  # a probe so short says little but what rounding made of it
 _ROWS_AT_ONCE = 2048  # in one matrix product
-_LOOKS = 4  # random vectors that tell how rounding spreads
 _ROUNDING_OF_LONG_SUMS = 4.0  # units, of sums whose terms have one sign
 _FLAT = 64.0  # the same of a curvature beside the largest
 _LOST = 6.0  # units of rounding in which a gradient is nothing but that
@@ -314,12 +313,7 @@ class Descent:
         if self.factor is None or self.fresh:
             return np.zeros(len(self.x))
         if self._inherited is None:
-            rng, total = np.random.default_rng(0), np.zeros(len(self.x))
-            for _ in range(_LOOKS):
-                rounding = rng.standard_normal(self._slope_at_start.shape) * self._slope_at_start
-                self.factor.solve(rounding)
-                total += products(rounding, rounding) / _LOOKS
-            of_long_sums = _ROUNDING_OF_LONG_SUMS * _EPS * np.sqrt(total)
+            of_long_sums = _ROUNDING_OF_LONG_SUMS * _EPS * self.factor.spread_sums(self._slope_at_start)
             self._inherited = self._of_sums(self._residual_sq_at_start) + of_long_sums
         return self._inherited
 

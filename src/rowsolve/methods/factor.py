@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rowsolve._blas import blas_threads
-from rowsolve.kernels.gradient import add_gram, solve_factored, solve_transposed
+from rowsolve.kernels.gradient import add_gram, solve_factored, solve_transposed, solve_upper
 from rowsolve.kernels.rows import CSRRows, distances
 
 if TYPE_CHECKING:
@@ -98,12 +98,19 @@ class Factor:
 
     @cached_property
     def spread(self) -> float:
-        """The Frobenius norm of ``R**-1``, by which noise in b spreads to x; estimated by a few random vectors."""
+        """The Frobenius norm of ``R**-1``, by which noise in b spreads to x; estimated by a few random vectors.
+
+        One small singular value may be nearly all of it, and all of them may have little of its direction, but they
+        have nothing else when they are spread: so they are asked again.
+        """
         if self._values is not None:
             return math.sqrt(float(np.sum(self._values**-2.0)))
         noise = np.random.default_rng(0).standard_normal((_VECTORS, self.rank))
         solve_transposed(self._triangle, noise)
-        return math.sqrt(float(np.sum(noise * noise)) / _VECTORS)
+        spread = np.linalg.norm(noise, axis=1)
+        noise /= spread[:, None]
+        solve_upper(self._triangle, noise)
+        return float(max(np.sqrt(np.mean(spread**2)), np.linalg.norm(noise, axis=1).max()))
 
     @cached_property
     def lengths(self) -> np.ndarray:
@@ -113,13 +120,25 @@ class Factor:
 
     @cached_property
     def harm(self) -> float:
-        """The norm of ``(R'R)**-1 D g``, D the lengths of the columns and g random: how sums over rows spread to x.
+        """How sums over rows spread to x: the sum that column j takes part in is rounded by its length.
 
-        The sum that column j takes part in is rounded by its length: so the units of the columns do not matter.
+        So the units of the columns do not matter.
         """
-        rounding = self.lengths * np.random.default_rng(1).standard_normal((_VECTORS, len(self.lengths)))
-        self.solve(rounding)
-        return math.sqrt(float(np.sum(rounding * rounding)) / _VECTORS)
+        return float(self.spread_sums(self.lengths[None, :])[0])
+
+    def spread_sums(self, sizes: np.ndarray) -> np.ndarray:
+        """Return the Frobenius norm of ``(R'R)**-1 D`` for each D, a diagonal that is a row of `sizes`.
+
+        By random vectors that are asked twice, as in `spread`.
+        """
+        sums = sizes * np.random.default_rng(1).standard_normal((_VECTORS, *sizes.shape))
+        flat = sums.reshape(-1, sizes.shape[1])  # the same numbers
+        self.solve(flat)
+        spread = np.linalg.norm(sums, axis=2)
+        flat /= np.where(spread > 0.0, spread, 1.0).reshape(-1, 1)
+        self.solve(flat)
+        again = np.linalg.norm(sizes * sums, axis=2)
+        return np.maximum(np.sqrt(np.mean(spread**2, axis=0)), again.max(axis=0))
 
 
 def factor_of(system: System, order: np.ndarray, *, rough: bool = False) -> Factor:
