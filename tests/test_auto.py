@@ -60,6 +60,41 @@ def test_noise__leads_to_the_least_squares_solution(condition, last, noise):
     assert "'refined' looked for the least-squares solution" in solution.message
 
 
+def test_noise__is_noticed_soon_and_what_random_rows_have_found_is_kept():
+    A, b, _ = ill_conditioned(30_000, 600, 1.0, noise=0.01)
+    solution = rowsolve.solve(A, b, rng=0)
+    first = solution.history.method.index("refined")
+    assert solution.history.rows_read[first - 1] < 24 * 600
+    assert solution.history.error_estimate[first] < 0.05  # that of noise in one row, not 1
+    assert relative_error(solution.x, np.linalg.lstsq(A, b)[0]) < 2e-6
+    assert len(solution.history) - first < 7
+
+
+def test_x_that_garbage_has_led_astray__is_not_kept():
+    A, b, _ = gaussian(12_000, 600)
+    b = np.random.default_rng(3).standard_t(1.2, 12_000)  # has nothing to do with A
+    solution = rowsolve.solve(A, b, rng=0)
+    error = relative_error(solution.x, np.linalg.lstsq(A, b)[0])
+    assert solution.status is Status.CONVERGED
+    assert error < 2e-6
+    assert error / 3 < solution.error_estimate < 10 * error
+
+
+@pytest.mark.parametrize("separation", [0.1, 10.0])
+def test_noisy_clusters__need_no_factor(separation):
+    rng = np.random.default_rng(0)
+    A = separation * rng.standard_normal((4, 600))[rng.integers(0, 4, 9_000)] + 0.1 * rng.standard_normal((9_000, 600))
+    b = A @ rng.standard_normal(600)
+    b += 0.05 * np.std(b) * rng.standard_normal(9_000)
+    solution = rowsolve.solve(A, b, rng=0)
+    error = relative_error(solution.x, np.linalg.lstsq(A, b)[0])
+    assert solution.status is Status.CONVERGED
+    assert error < 2e-6
+    assert error / 3 < solution.error_estimate < 10 * error
+    assert solution.rank is None  # which a factor would have told
+    assert solution.passes < 22
+
+
 @pytest.mark.parametrize("n", [40, 200, 3000])
 @pytest.mark.parametrize("noise", [0.0, 0.1])
 def test_small_systems__are_factored(n, noise):

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from rowsolve._check import residuals_of
+from rowsolve._check import ROWS_TO_CHECK, residuals_of
 from rowsolve._drive import Run
 from rowsolve._monitor import Monitor
 from rowsolve._solution import Status
 from rowsolve._system import System
-from rowsolve.kernels.rows import CSRRows
+from rowsolve.kernels.rows import CSRRows, norm
 from rowsolve.methods import Direct, Method, Quantile, Randomized, Refined
 from rowsolve.methods.factor import SQUARES
 
@@ -41,7 +41,6 @@ _WILD = 12.0  # times the median: a normal distribution reaches 5 in a thousand 
 _HEAVY = 3.0  # times the median: the root of the mean square of a normal distribution is 1.5
 _ROWS_TO_LEAVE_OUT, _FEWEST_COLUMNS = 2000, 64  # times p rows, to look for wild ones; p counts as 64 at least
 _CLEAN = 1e-4  # relative residual below which there is nothing to be torn by
-_WELL = 0.5  # of the pace of well-conditioned rows, which is a factor e for p rows
 
 _SAYS = {
     "direct": "a sample of the rows was solved with 'direct'.",
@@ -75,24 +74,22 @@ def first_choice(system: System, rtol: float) -> Choice:
 
 
 def next_choice(
-    system: System, method: Method, status: Status, *, suspicious: bool, well: bool, outside: bool = False
+    system: System, method: Method, status: Status, *, suspicious: bool, outside: bool = False
 ) -> Choice | None:
     """Return what comes after a `method` that ended with `status`; None if nothing does.
 
-    `suspicious` tells that x did not come to rest, `well` that random rows had the pace of well-conditioned ones,
-    `outside` that x was not within its bounds, of which `Direct` knows nothing; within, it is the answer.
+    `suspicious` tells that x did not come to rest, `outside` that x was not within its bounds, of which `Direct` knows
+    nothing; within, it is the answer.
     """
     if isinstance(method, Direct) and outside and status in (Status.CONVERGED, Status.PRECISION):
         return Choice("x was outside the bounds: ", Refined())
     if isinstance(method, Direct) and status is Status.INCONSISTENT:
         why = "The other rows do not agree to the tolerance, so the equations contradict each other or are rounded: "
-        sample = system.n_rhs == 1 and system.bounds is None and not system.stored and _has_room(system)
-        return Choice(why, Refined("sample" if sample else "auto"))
+        return Choice(why, Refined())
     if not isinstance(method, Randomized) or status not in (Status.SLOW, Status.INCONSISTENT):
         return None
     if suspicious:
-        why = "x did not come to rest, so the equations seem to contradict each other: "
-        return Choice(why, Refined("none" if well else "auto"))
+        return Choice("x did not come to rest, so the equations seem to contradict each other: ", Refined())
     if status is Status.SLOW:
         why = "The error fell slowly, so A is ill-conditioned: "
         return Choice(why, Direct() if _can_be_factored(system) else Refined())
@@ -168,6 +165,7 @@ class Auto:
         self.words: list[str] = []
         self.run: Any = None  # the Run of the stage, once it has begun
         self.choice: Choice | None = first_choice(system, rtol)
+        self.start: tuple[np.ndarray, np.ndarray | None] = (x0, None)  # see `_start_of`
         self.least_squares: Run | None = None  # what was found with all rows, while others look for wild ones
 
     def go(self) -> Status:
@@ -177,14 +175,13 @@ class Auto:
         while self.choice is not None:
             status = self._stage(self.choice)
             suspicious = any(monitor.suspicious for monitor in self.run.monitors)
-            well = self.run.monitor.pace * self.system.n_columns > _WELL
             self.choice = next_choice(
-                self.system, self.choice.method, status, suspicious=suspicious, well=well, outside=self.run.cut_off
+                self.system, self.choice.method, status, suspicious=suspicious, outside=self.run.cut_off
             )
             if self.choice is not None and self.run.rows_allowed < self.system.n_rows:  # it would read all at once
                 return Status.MAX_PASSES
             if self.choice is not None:
-                self.run = None
+                self.start, self.run = self._start_of(self.choice.method), None
         torn = isinstance(self.run.method, Refined) and status is Status.CONVERGED and self._is_plain()
         return self._without_wild_rows(self.run) if torn and self._has_wild_rows() else status
 
@@ -193,17 +190,40 @@ class Auto:
         return self.system.damp == 0.0 and self.system.bounds is None
 
     def _stage(self, choice: Choice) -> Status:
-        """Run one method, from x0: the error of an x that another has left is like no random vector.
-
-        Without that its estimate could not be trusted at once, which costs more than what has been gained.
-        """
+        """Run one method."""
         if self.run is None:
             says = _SAYS[choice.method.name]
             if choice.method.least_squares and self.system.bounds is not None:
                 says = says.replace("solution", "solution within the bounds")
             self.words.append(choice.why + says)
-            self.run = self._begin(choice.method, self.x0, self._watch)
+            x0, probe = self.start
+            self.run = self._begin(choice.method, x0, self._watch)
+            self.run.probe = probe
         return self.run.go()
+
+    def _start_of(self, method: Method) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return where the next method starts, and a vector that the error there is like, if one is known.
+
+        Where random rows have led, if that is nearer; else x0. The error of an x that others have left is like no
+        random vector. Without that its estimate could not be trusted at once, which costs more than has been gained.
+        """
+        system, last, start = self.system, self.run, (self.x0, None)
+        plain = system.n_rhs == 1 and system.bounds is None and not system.stored and not self.x0.any()
+        if not plain or not isinstance(method, Refined) or not isinstance(last.method, Randomized):
+            return start
+        order, _ = system.sample(ROWS_TO_CHECK, self.rng)
+        off, b = residuals_of(system, order, last.x), system.b[order]
+        return (last.x.copy(), self._like_the_error(last)) if off @ off < b @ b else start
+
+    def _like_the_error(self, last: Run) -> np.ndarray:
+        """Return a vector that is like the error of an x that random rows have led to.
+
+        It consists of what they have left of the error at the start, as they have of the probe, and of what noise has
+        added since, alike in all directions.
+        """
+        left, added = last.iterates[-1], self.rng.standard_normal(self.system.n_columns)
+        mixed = left / (norm(left) or 1.0) + added / norm(added)
+        return mixed / norm(mixed)
 
     def _watch(self, monitor: Monitor) -> Status | None:
         """End the stage, which only random rows ask about, when it is clear that something else is faster."""

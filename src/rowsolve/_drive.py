@@ -39,6 +39,7 @@ _SHRUNK = 30.0  # times the tolerance
 _NEAR = 10.0  # times how far x may be from a row: no more can be asked where rounding ends the run
 _FAR = 4  # times the usual rows of a burst
 _STEPS_TO_GO_BY = 3
+_ODD = 3.0  # excess at which it is time to look more often: it is about 1 if the equations agree
 _GROWTH = 1 / 128  # of the run so far: a long run of small bursts would be all overhead
 # Of several right-hand sides the first of these is what holds for all; None is no verdict yet.
 _BY_GRAVITY = (Status.SLOW, None, Status.INCONSISTENT, Status.PRECISION, Status.CONVERGED)
@@ -69,6 +70,7 @@ class Run:
     give_up: Callable[[Monitor], Status | None] = go_on  # asked after every burst
     history: History = field(default_factory=History)
     save: Callable[[], Any] | None = None  # called where the state can be saved
+    probe: np.ndarray | None = None  # what the error of x0 is like, if that is known
     suspects: np.ndarray = field(default_factory=lambda: _NO_ROWS)  # fresh rows that disagreed with x
     off: np.ndarray = field(default_factory=lambda: _NO_ROWS)  # rows that contradict the others
     zero_rows: np.ndarray = field(default_factory=lambda: _NO_ROWS)  # rows of zeros whose b is not
@@ -130,7 +132,7 @@ class Run:
         """Take the steps of a method that judges itself, until x is good or no better x is to be had."""
         self.system.on_piece = self._on_piece
         if self.steps is None:
-            self.steps = method.steps(self.system, self.x0, self.tolerance, self.rng)
+            self.steps = method.steps(self.system, self.x0, self.tolerance, self.rng, self.probe)
         for step in self.steps:
             self._take_step(step)
             self._record(math.nan)
@@ -365,13 +367,16 @@ class Run:
         """Return more than `rows` while the end is far, and as many as are needed when it is near.
 
         A look takes as long as some hundred rows. With many columns the error decays steadily, so little is lost
-        between looks. Who asks for no error in particular (experiments) wants to look often.
+        between looks, unless the equations seem to contradict each other. Who asks for no error in particular
+        (experiments) wants to look often.
         """
         left = 1.05 * self.monitor.rows_left
         if not 0.0 < left < math.inf or self.tolerance.rtol == self.tolerance.atol == 0.0:
             return rows
         if left < rows:
             return max(left, self.system.n_columns / 4)
+        if self.monitor.excess > _ODD:
+            return rows
         return max(rows, min(left / 2, _FAR * rows))
 
     def _rows_that_disagree(self) -> np.ndarray:

@@ -37,6 +37,7 @@ __all__ = ["Monitor", "Tolerance"]
 _CONTRADICTION = 1e5
 _UNLUCKY = 1e3
 _SUSPICION = 1e3  # excess that would be odd if the equations agreed, but proves nothing
+_ODD, _LEAP = 30.0, 20.0  # the same of one that has grown so many times in a burst; in slow directions it levels out
 _ROUNDING = 8.0  # a row is satisfied if x is within this many units of rounding of its hyperplane
 _BEHIND = 10.0  # how much further x may have come than z
 _STILLNESS = 8  # times p rows without a move of z, before what is left of it counts as out of reach of all rows
@@ -118,6 +119,7 @@ class Monitor:
         self.error = math.nan  # estimated norm(x - x*)
         self.noise = math.nan  # how far a row moves x, as a rule, when equations contradict
         self.suspicious = False  # whether they may do so
+        self.excess = math.nan  # see `_excess`
         self.rounding, self.window, self.eps = 1.0, 1.0, tolerance.eps  # see `Plan`
 
     @property
@@ -156,8 +158,10 @@ class Monitor:
             self.error = max(self.error, self._extrapolate(), self._worst(x) if self.warm and not spent else 0.0)
         if good and self.error <= self.allowed:
             return Status.CONVERGED
-        excess = self._excess(drop, probe_drop, x)
-        self.suspicious, contradictory = excess > _SUSPICION and not exact, self._contradictory(excess)
+        before, self.excess = self.excess, self._excess(drop, probe_drop, x)
+        leaps = self.excess > _ODD and self.excess > _LEAP * before > 0.0
+        self.suspicious = (leaps or self.excess > _SUSPICION) and not exact
+        contradictory = self._contradictory(self.excess)
         if exact:
             return Status.PRECISION if contradictory or spent or drop == 0.0 else None
         status = self._noisy(math.sqrt(drop / n_seen), spent) if contradictory else None

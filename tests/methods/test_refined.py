@@ -121,6 +121,28 @@ def test_factor__does_not_mind_the_units_of_the_columns(scale, rough):
     np.testing.assert_allclose(solution.x * scale, x_true, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.compiled
+@pytest.mark.parametrize("condition", [10.0, 1e4])
+def test_rough_factor__is_as_good_as_the_sample_allows(condition):
+    # 1e4 leaves no digits to a Gram matrix that is summed up in single precision.
+    A, _, _ = with_spectrum(9000, np.geomspace(1, 1 / condition, 300))
+    A *= 1e3
+    factor = factor_of(System(open_rows(A), np.zeros(9000)), np.arange(0, 9000, 3), rough=True)
+    product = A.T @ A
+    factor.solve(product)
+    values = np.sort(np.linalg.eigvals(product).real)
+    assert values[-1] / values[0] < 10
+
+
+@pytest.mark.compiled
+def test_sample__is_solved_to_begin_with():
+    A, b, reference = with_spectrum(6000, np.geomspace(1, 1e-2, 100), noise=1e-4)
+    solution = rowsolve.solve(A, b, rowsolve.Refined("sample"), rng=0)
+    assert relative_error(solution.x, reference) < 2e-6
+    assert solution.history.error_estimate[0] < 1e-2
+    assert len(solution.history) < 9
+
+
 def test_odd_rows__are_found_wherever_they_come_in():
     A, b, _ = gaussian(500, 10)
     A[400, 3] = np.inf
@@ -245,3 +267,29 @@ def test_units_of_the_columns__do_not_make_the_error_look_large(seed):
     assert solution.status is Status.CONVERGED
     assert relative_error(solution.x * units, np.linalg.lstsq(A, b)[0]) < 1e-9
     assert solution.error_estimate < 1e-11
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(("n", "p", "noise"), [(900, 300, 1e-3), (7800, 520, 5.0), (5600, 700, 1e-3), (7200, 900, 1.0)])
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_that_puts_x_where_rows_are_smallest__is_not_missed_at_a_loose_tolerance(n, p, noise, seed):
+    # Nearly all of x* is in one direction, which steps reach last and of which a random probe has little.
+    A, b, reference = with_spectrum(n, np.append(np.geomspace(1, 0.2, p - 1), 1e-5), seed, noise=noise)
+    solution = rowsolve.solve(A, b, rtol=1e-3, rng=seed)
+    error = relative_error(solution.x, reference)
+    assert solution.status is Status.CONVERGED
+    assert error < 5e-3
+    assert error < 3 * solution.error_estimate
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("kind", ["auto", "sample"])
+@pytest.mark.parametrize("seed", range(3))
+def test_sample_that_misses_the_longest_rows__is_no_reason_to_blame_rounding(kind, seed):
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((6000, 300)) * rng.pareto(1.2, 6000)[:, None]
+    b = A @ rng.standard_normal(300)
+    b += np.std(b) * rng.standard_normal(6000)
+    solution = rowsolve.solve(A, b, rowsolve.Refined(kind), rtol=1e-3, rng=seed)
+    assert solution.status is Status.CONVERGED
+    assert relative_error(solution.x, np.linalg.lstsq(A, b)[0]) < 2e-3

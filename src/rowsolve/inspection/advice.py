@@ -34,7 +34,7 @@ def advise(run: Run, predictions: tuple[Prediction, ...], noise: Noise, rtol: fl
     exact = predicted["randomized" if first.least_squares else first.name]  # never ends where equations contradict
     contradictory = noise.suspected or (exact.reaches is False and exact.rows is None)
     status = Status.INCONSISTENT if contradictory else Status.SLOW if is_hopeless(monitor) else Status.CONVERGED
-    then = next_choice(run.system, first, status, suspicious=contradictory or monitor.suspicious, well=False)
+    then = next_choice(run.system, first, status, suspicious=contradictory or monitor.suspicious)
     words, method = [f"{why}`auto` begins with '{first.name}'."], then.method.name if then else "auto"
     if noise.n_wild and noise.relative == 0.0:
         words.append("A few rows are far off and the others agree, so it will end with 'quantile', without them.")

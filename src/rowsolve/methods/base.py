@@ -107,10 +107,18 @@ class StepMethod(Method):
     """A method that judges itself: each step reads what it needs and says how far x is from the solution."""
 
     @abstractmethod
-    def steps(self, system: System, x0: np.ndarray, tolerance: Tolerance, rng: np.random.Generator) -> Iterator[Step]:
+    def steps(
+        self,
+        system: System,
+        x0: np.ndarray,
+        tolerance: Tolerance,
+        rng: np.random.Generator,
+        probe: np.ndarray | None = None,
+    ) -> Iterator[Step]:
         """Yield one `Step` after another.
 
-        `x0` has the shape (p,), or (n_rhs, p) if there are several right-hand sides.
+        `x0` has the shape (p,), or (n_rhs, p) if there are several right-hand sides. `probe` is a vector that its error
+        is like, if one is known: projections have made x0 from zero, and this from a random vector.
         """
 
 

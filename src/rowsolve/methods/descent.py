@@ -16,12 +16,14 @@ from rowsolve.methods.factor import Factor, find_odd_rows
 
 if TYPE_CHECKING:
     from rowsolve._system import Piece, System
+    from rowsolve.methods.spectrum import Outliers
 
-__all__ = ["Descent"]
+__all__ = ["Descent", "gram_times", "norms"]
 
 _EPS = float(np.finfo(float).eps)
 _UNLUCKY = 1e3  # a random unit vector has less than 1 / 1000 of a p-th in a given direction once in forty times
 _AT_REST = 30.0  # times the error asked for: the last step of a method that gains a digit or so a step
+_UNTOUCHED = 0.01  # of the part that a probe has in one direction
 _ROUNDED = 64.0  # units of rounding of b: all equations are satisfied
 _NOTHING = 1e-300  # a gradient of the probe: all rows are zero, or their squares are
 _SPENT = 1e-6  # a probe so short says little but what rounding made of it
@@ -35,7 +37,7 @@ _AT_ITS_END = 1e-13  # the length of a probe that takes its own steps and can ha
 
 
 class Descent:
-    """Conjugate gradients on ``(A'A + damp**2) x = A'b``, preconditioned by a `Factor` or not (CGLS).
+    """Conjugate gradients on ``(A'A + damp**2) x = A'b``, preconditioned by a `Factor`, by `Outliers` or not (CGLS).
 
     Next to x a random probe z goes towards the solution of ``A'A z = 0`` in steps of its own. Its error is z itself. So
     it tells what a gradient is worth: with ``w = M**-1 (A'(b - A x))``, and v the same of z,
@@ -51,6 +53,13 @@ class Descent:
     Pythagoras.
 
     Several right-hand sides share the passes.
+
+    Parameters
+    ----------
+    system, x0, rng, factor, outliers
+    probe : ndarray of shape (p,), optional
+        Where z starts, if the error of `x0` is like it: x0 was made from zero, and this from a random vector, by the
+        same projections. A random vector if not given.
 
     Attributes
     ----------
@@ -70,16 +79,27 @@ class Descent:
         Whose fresh gradient was nothing but rounding: they stay where they are.
     """
 
-    def __init__(self, system: System, x0: np.ndarray, rng: np.random.Generator, factor: Factor | None = None) -> None:
-        self.system, self.factor, self._rng = system, factor, rng
+    def __init__(
+        self,
+        system: System,
+        x0: np.ndarray,
+        rng: np.random.Generator,
+        factor: Factor | None = None,
+        outliers: Outliers | None = None,
+        probe: np.ndarray | None = None,
+    ) -> None:
+        self.system, self.factor, self.outliers, self._rng = system, factor, outliers, rng
         self.x0, self.last_step = np.atleast_2d(x0).copy(), np.full(system.n_rhs, math.inf)
-        self.at = np.vstack([x0, np.zeros(system.n_columns)])
+        self.at = np.vstack([x0, np.zeros(system.n_columns) if probe is None else probe])
+        self._warm = probe is None and bool(self.x0.any())  # x0 comes from somewhere: its error need not be like z
         self.drift: np.ndarray = np.zeros(system.n_rhs)
         self._inherited: np.ndarray | None = None
         self.still, self.amplification, self._unit = np.zeros(len(self.at), dtype=bool), 0.0, 0.0
         self._told = False  # whether a probe has come to its end
         self.under_way: tuple[int, np.ndarray, np.ndarray] | None = None
         self._top, self._null_sq = 0.0, 0.0  # the largest curvature; the squared part of z that no row reaches
+        if outliers is not None:  # directions will hardly have a part in it
+            self._top = outliers.largest
         self._seen: list[tuple[float, float]] = []  # the squared norm of z, and the norm of v, after each step
         self.start()
 
@@ -170,11 +190,23 @@ class Descent:
         downhill = slope.copy() if self.factor is not None else self._unit * slope
         if self.factor is not None:
             self.factor.solve(downhill)
+        elif self.outliers is not None:
+            self.outliers.level(downhill)
         self._downhill[moving], self._worth[moving] = downhill, products(slope, downhill)
         if not self._null_sq:
             self._ask_probe()
         moved = moving if isinstance(moving, slice) else moving[:-1]
         self.error[moved] = norms(self._downhill[:-1][moved]) * self.amplification
+        if self.factor is not None and not self._factor_is_exact:
+            # What is left of R (x - x*) lies in any direction; that of a sample's smallest value is not quite A's, so a
+            # small gradient in others may go with an error in it.
+            alike = np.sqrt(np.maximum(self._worth[:-1][moved], 0.0) / self.factor.rank) * self.factor.spread
+            self.error[moved] = np.maximum(self.error[moved], alike)
+
+    @property
+    def _factor_is_exact(self) -> bool:
+        """Whether there is a factor of all rows, and not in single precision."""
+        return self.factor is not None and self.factor.n_rows == self.system.n_rows and not self.factor.rough
 
     def _ask_probe(self) -> None:
         probe_norm, worth_norm = norm(self.at[-1]), norm(self._downhill[-1])
@@ -274,16 +306,19 @@ class Descent:
     def is_below(self, enough: np.ndarray) -> np.ndarray:
         """Tell for each x whether its error is at most `enough`, as far as can be known.
 
-        A factor makes the gradient tell it whatever its direction. Without one it is estimated as if it were like a
-        random vector. So x must also have come to rest; and one that started somewhere may have its error in
-        slow directions only, of which z had about a p-th of its square (see `Monitor._worst`).
+        A factor of all rows makes the gradient tell it whatever its direction. Else it is estimated as if it were like
+        a random vector, or like the probe it came with. So x must also have come to rest. And z must have become so
+        short that it has gone some way in each direction: noise may put nearly all of x* where A is smallest, which
+        steps reach last. Without a factor an x that started somewhere may have its error in slow directions only, of
+        which z had about a p-th of its square (see `Monitor._worst`).
         """
         below, residuals = self.error <= enough, np.sqrt(self.residual_sq)
-        if self.factor is not None:
+        if self._factor_is_exact:
             return below
-        at_rest = self.last_step <= _AT_REST * enough
-        if self.x0.any():
-            left = norm(self._downhill[-1]) * self.amplification if self._null_sq else norm(self.at[-1])
+        left = norm(self._downhill[-1]) * self.amplification if self._null_sq else norm(self.at[-1])
+        everywhere = self._told or left * math.sqrt(self.system.n_columns) <= _UNTOUCHED
+        at_rest = (self.last_step <= _AT_REST * enough) & everywhere
+        if self._warm and self.factor is None:
             share = math.sqrt(_UNLUCKY * self.system.n_columns) * left
             worst = share / (1.0 - share) * norms(self.x - self.x0) if share < 1.0 else math.inf
             at_rest &= worst <= enough
@@ -342,6 +377,21 @@ def _add_by_blas(
             gaps[:, :-1] += weight * b[first:last]
         squares += products(gaps.T, gaps.T)
         out += gaps.T @ rows
+
+
+def gram_times(system: System, vectors: np.ndarray) -> np.ndarray:
+    """Return ``(A'A + damp**2) v`` for each of `vectors`, for dense rows: one pass."""
+    parts: dict[int, np.ndarray] = {}
+
+    def add(piece: Piece, start: int, stop: int, _: np.ndarray) -> None:
+        out = parts[piece.first + start] = np.zeros_like(vectors)
+        b, squares = np.zeros((1, len(vectors) - 1)), np.zeros(len(vectors))  # b has no part in it
+        _add_by_blas(piece.rows.values, b, 0.0, start, stop, vectors, out, squares)
+
+    times_used = max(1, len(vectors) // 2)
+    with blas_threads(system.n_rows * system.entries_per_row * times_used, 1):
+        system.pass_over(add, times_used)
+    return sum((-parts[start] for start in sorted(parts)), start=system.damp**2 * vectors)
 
 
 def _rounding_of_a_sum(n_rows: int) -> float:

@@ -45,7 +45,7 @@ class Direct(StepMethod):
     citation: ClassVar[str] = "RKA-Block of the paper with one block of p rows or more"
     takes_many: ClassVar[bool] = True
 
-    def steps(self, system, x0, tolerance, rng):
+    def steps(self, system, x0, tolerance, rng, probe=None):
         """Yield once."""
         system.make_sure_of_room(8.0 * SQUARES * system.n_columns**2, "a factor of a sample of the rows")
         with np.errstate(all="ignore"):  # an x out of range is told by its error

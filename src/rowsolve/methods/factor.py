@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["SQUARES", "Factor", "factor_of", "gather"]
 
-# Reciprocal condition of the triangle, in the 1-norm, below which a Gram matrix has lost too many digits. In that norm
-# it may be a p-th of what it is in the usual one, so single precision is asked for its condition as well.
+# Reciprocal condition of the triangle, in the 1-norm, below which a Gram matrix has lost too many digits, by the
+# precision of its products. In that norm it may be a p-th of what it is in the usual one, so single precision is asked
+# for its condition as well.
 _LEAST_RCOND = {np.dtype(np.float32): 3e-6, np.dtype(np.float64): 1e-7}
 _MOST_IN_SINGLE = 1000.0  # condition: one that is mere rounding has 3,000, the root of 1 / eps, or more
 _RANK_RCOND = 1e-13  # below it the singular values are asked which directions there are
@@ -29,16 +30,30 @@ _EVEN = 4.0  # columns whose lengths differ by less need not be made equal
 _TIMES_CHOLESKY = 4.0  # that a factorization takes if that one failed
 _ROOM, _MUCH_ROOM = 2e7, 2e8  # bytes of rows gathered at a time
 SQUARES = 6  # p x p numbers that are in memory while a factor is made
-_POWER_STEPS = 12
+_ROWS_IN_SINGLE = 512  # whose products are summed in single precision: the sum of more loses what small values need
+_POWER_STEPS, _SETTLED = 12, 1.05
 _VECTORS = 4
 
 
 class Factor:
-    """``R'R`` for ``A'A + damp**2``: a triangle, or singular vectors and values where a rank is missing."""
+    """``R'R`` for ``A'A + damp**2``: a triangle, or singular vectors and values where a rank is missing.
+
+    Attributes
+    ----------
+    n_rows : int
+        Of how many rows it was made.
+    rough : bool
+        Whether it was made in single precision.
+    """
 
     def __init__(
-        self, triangle: np.ndarray | None, vectors: np.ndarray | None = None, values: np.ndarray | None = None
+        self,
+        n_rows: int,
+        triangle: np.ndarray | None,
+        vectors: np.ndarray | None = None,
+        values: np.ndarray | None = None,
     ) -> None:
+        self.n_rows, self.rough = n_rows, triangle is not None and triangle.dtype == np.float32
         self._triangle, self._vectors, self._values = triangle, vectors, values
 
     @property
@@ -56,15 +71,19 @@ class Factor:
         """The ratio of the largest to the smallest singular value that is not zero, within some 20%."""
         if self._values is not None:
             return float(self._values[0] / self._values[-1]) if len(self._values) else 1.0
-        R = np.asarray(self._triangle, dtype=float)  # once, not in every product
-        v = np.random.default_rng(0).standard_normal((2, len(R)))
+        R: Any = self._triangle
+        condition = 0.0
+        v = np.random.default_rng(0).standard_normal((2, len(R))).astype(R.dtype)
         for _ in range(_POWER_STEPS):
             v /= np.linalg.norm(v, axis=1, keepdims=True)
             v[0] = R.T @ (R @ v[0])
-            largest, both = np.linalg.norm(v[0]), v[[1, 1]]
+            both = v[[1, 1]].astype(float)
             self.solve(both)
-            v[1], smallest = both[0], 1.0 / np.linalg.norm(both[0])
-        return math.sqrt(largest / smallest)
+            v[1], before = both[0], condition
+            condition = math.sqrt(float(np.linalg.norm(v[0])) * float(np.linalg.norm(both[0])))
+            if condition < _SETTLED * before:
+                break
+        return condition
 
     def solve(self, vectors: np.ndarray) -> None:
         """Replace each of `vectors` by ``(R'R)**-1`` times it, of least norm."""
@@ -74,6 +93,12 @@ class Factor:
             vectors[:] = even[: len(vectors)]
         else:
             self._expand(vectors, self._values**-2.0)  # type: ignore[operator]
+
+    def spread_noise(self, noise: np.ndarray) -> None:
+        """Replace each of `noise`, random vectors of p numbers, by the error in x that as random a noise in b makes."""
+        assert self._triangle is not None
+        noise[:] = np.einsum("cj,ji->ci", noise, self._triangle)  # not by BLAS: see `solve_transposed`
+        self.solve(noise)
 
     def project(self, vectors: np.ndarray) -> None:
         """Take away from `vectors` what lies in no row."""
@@ -144,8 +169,9 @@ class Factor:
 def factor_of(system: System, order: np.ndarray, *, rough: bool = False) -> Factor:
     """Factor ``A'A + damp**2`` as the rows in `order`, which stand for all, give it; they are counted as read.
 
-    By Cholesky of their Gram matrix while its digits suffice, at first in single precision if a `rough` factor will do
-    and that saves much; else by QR; and by singular values where those rows do not tell all directions apart.
+    By Cholesky of their Gram matrix while its digits suffice, at first with products in single precision if a `rough`
+    factor will do and that saves much; else by QR; and by singular values where those rows do not tell all directions
+    apart.
     """
     system.count(order)
     p, stand_for = system.n_columns, math.sqrt(system.n_rows / order.size)
@@ -156,7 +182,7 @@ def factor_of(system: System, order: np.ndarray, *, rough: bool = False) -> Fact
         triangle = _by_cholesky(system, order, damp, np.dtype(dtype)) if order.size >= p or damp else None
         if triangle is not None:
             triangle *= stand_for
-            factor = Factor(triangle)
+            factor = Factor(order.size, triangle.astype(dtype, copy=False))
             if dtype is np.float64 or factor.condition <= _MOST_IN_SINGLE:
                 return factor
         system.keep_time(_TIMES_CHOLESKY * (system.clock.elapsed - started))
@@ -185,19 +211,19 @@ def gather(
 
 
 def _by_cholesky(system: System, order: np.ndarray, damp: float, dtype: np.dtype) -> np.ndarray | None:
-    """Return R from the Gram matrix; None if it has not digits enough."""
+    """Return R from the Gram matrix, whose products are of type `dtype`; None if it has not digits enough."""
     gram = _gram(system, order, dtype)
     if gram is None:
         return None
     with blas_threads(system.n_columns**3 / 6, system.threads):
-        return _triangle_of(gram, damp, dtype)
+        return _triangle_of(gram, damp, _LEAST_RCOND[dtype])
 
 
-def _triangle_of(gram: np.ndarray, damp: float, dtype: np.dtype) -> np.ndarray | None:
+def _triangle_of(gram: np.ndarray, damp: float, least_rcond: float) -> np.ndarray | None:
     """Return R from the lower triangle of a Gram matrix, which is destroyed, with ``damp**2`` added to its diagonal."""
     from scipy.linalg import lapack
 
-    gram.ravel(order="K")[:: len(gram) + 1] += dtype.type(damp * damp)
+    gram.ravel(order="K")[:: len(gram) + 1] += damp * damp
     lengths = np.sqrt(gram.diagonal())
     if not (lengths > 0.0).all():
         return None
@@ -205,11 +231,10 @@ def _triangle_of(gram: np.ndarray, damp: float, dtype: np.dtype) -> np.ndarray |
     if not even:
         gram /= lengths[:, None]
         gram /= lengths
-    letter = "s" if dtype == np.float32 else "d"
-    lower, info = getattr(lapack, f"{letter}potrf")(gram, lower=1, overwrite_a=1, clean=1)
+    lower, info = lapack.dpotrf(gram, lower=1, overwrite_a=1, clean=1)
     if info == 0:
-        rcond, info = getattr(lapack, f"{letter}trcon")(lower, uplo="L")
-    if info != 0 or not rcond > _LEAST_RCOND[dtype]:
+        rcond, info = lapack.dtrcon(lower, uplo="L")
+    if info != 0 or not rcond > least_rcond:
         return None
     triangle = lower.T
     if not even:
@@ -218,17 +243,17 @@ def _triangle_of(gram: np.ndarray, damp: float, dtype: np.dtype) -> np.ndarray |
 
 
 def _gram(system: System, order: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
-    """Return the lower triangle of the Gram matrix of the rows in `order`, in Fortran order.
+    """Return the lower triangle of the Gram matrix of the rows in `order`, in Fortran order, its products in `dtype`.
 
     None if their squares leave the range of the type.
     """
     p = system.n_columns
-    gram = np.zeros((p, p), dtype, order="F")
+    gram = np.zeros((p, p), order="F")
     for part in system.parts(order):
         if isinstance(part.rows, CSRRows):
             add_gram(part.rows, part.order, gram.T)
         else:
-            _add_products(system, part, gram)
+            _add_products(system, part, gram, dtype)
     trace = float(gram.trace())
     if not math.isfinite(trace):
         find_odd_rows(system, order)
@@ -236,17 +261,18 @@ def _gram(system: System, order: np.ndarray, dtype: np.dtype) -> np.ndarray | No
     return gram if 1.0 / limit < trace / p < limit else None
 
 
-def _add_products(system: System, part: Part, gram: np.ndarray) -> None:
+def _add_products(system: System, part: Part, gram: np.ndarray, dtype: np.dtype) -> None:
     """Add the Gram matrix of dense rows to `gram`, each thread that of some of them.
 
     By numpy's BLAS, which lets other threads run meanwhile, unlike scipy's.
     """
     parts: dict[int, np.ndarray] = {}
+    room = 8.0 * system.n_columns * _ROWS_IN_SINGLE if dtype == np.float32 else _ROOM
 
     def multiply(start: int, stop: int, _: np.ndarray) -> None:
         own = parts[start] = np.zeros_like(gram)
-        for rows in gather(part, len(gram), gram.dtype, start, stop):
-            own += rows.T @ rows
+        for rows in gather(part, len(gram), dtype, start, stop, room):
+            own += (rows.T @ rows).T  # the same, in the order of `own`
 
     work = part.order.size * float(len(gram)) ** 2
     with blas_threads(work, 1):
@@ -270,10 +296,10 @@ def _by_qr(system: System, order: np.ndarray, damp: float, stand_for: float) -> 
         lengths = np.linalg.norm(triangle, axis=0)
         rcond, _ = lapack.dtrcon(triangle / lengths, uplo="U")
         if rcond > _RANK_RCOND:
-            return Factor(np.ascontiguousarray(stand_for * triangle))
+            return Factor(order.size, np.ascontiguousarray(stand_for * triangle))
     _, values, vectors = svd(triangle, full_matrices=False, check_finite=False)
     rank = int(np.sum(values > values[:1] * max(order.size, p) * np.finfo(float).eps))
-    return Factor(None, np.ascontiguousarray(vectors[:rank]), stand_for * values[:rank])
+    return Factor(order.size, None, np.ascontiguousarray(vectors[:rank]), stand_for * values[:rank])
 
 
 def find_odd_rows(system: System, order: np.ndarray) -> None:

@@ -5,20 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from rowsolve._solution import Status
-from rowsolve.kernels.rows import CSRRows
+from rowsolve.kernels.many import add_gradients_of_many, laid_out
+from rowsolve.kernels.rows import CSRRows, norm
 from rowsolve.methods.base import Step, StepMethod, one_of
 from rowsolve.methods.box import BoxDescent
 from rowsolve.methods.descent import Descent, norms
-from rowsolve.methods.factor import SQUARES, factor_of
+from rowsolve.methods.factor import SQUARES, Factor, factor_of
+from rowsolve.methods.spectrum import Spectrum, look_at_spectrum, worth_a_look
 
 if TYPE_CHECKING:
     from rowsolve._monitor import Tolerance
-    from rowsolve._system import System
+    from rowsolve._system import Part, System
 
 __all__ = ["Refined", "cheapest_sample", "passes_left"]
 
@@ -33,6 +36,8 @@ _EPS = float(np.finfo(float).eps)
 _VECTORS_PER_PASS = 8  # a pass takes as long for so many vectors as for two: from then on, arithmetic does
 _FOR_THE_RANK = 2.0  # times the passes so far
 _HALF_OF_THE_DIGITS = 1e-8  # relative error
+_BEYOND = 10.0  # times what rounding explains
+_FEW_DIGITS = 0.01  # an x from the squares of A must be as exact as this to begin with
 _TRIES = 2  # fresh gradients that do not halve the error, before rounding is held responsible
 
 
@@ -53,8 +58,10 @@ class Refined(StepMethod):
     Parameters
     ----------
     preconditioner : {"auto", "none", "sample", "all"}
-        ``"auto"`` begins without one unless it costs next to nothing, sees how fast the error falls, and makes one
-        when that is predicted to pay. With bounds a factor is always one of all rows, and ``"sample"`` is refused.
+        ``"auto"`` begins without one unless it costs next to nothing or some rows show that the singular values of A
+        decay, sees how fast the error falls, and makes one when that is predicted to pay. If only a few singular values
+        stand out, gradients are shrunk along their directions (see `rowsolve.methods.spectrum`).
+        With bounds a factor is always one of all rows, and ``"sample"`` is refused.
     """
 
     preconditioner: Literal["auto", "none", "sample", "all"] = "auto"
@@ -69,7 +76,7 @@ class Refined(StepMethod):
     def __post_init__(self):
         one_of("preconditioner", self.preconditioner, ("auto", "none", "sample", "all"))
 
-    def steps(self, system, x0, tolerance, rng):
+    def steps(self, system, x0, tolerance, rng, probe=None):
         """Yield after every pass."""
         if system.bounds is not None and self.preconditioner == "sample":
             raise ValueError(
@@ -78,7 +85,42 @@ class Refined(StepMethod):
             )
         if self.preconditioner in ("sample", "all"):
             system.make_sure_of_room(8.0 * SQUARES * system.n_columns**2, "a factor of the rows")
-        return _Steps(self, system, x0, tolerance, rng)
+        return _Steps(self, system, x0, tolerance, rng, probe)
+
+    def _begin(
+        self, system: System, x0: np.ndarray, rtol: float, rng: np.random.Generator, probe: np.ndarray | None
+    ) -> tuple[Descent, bool]:
+        """Set out from `x0`, or, if a factor is to be made at once, from what the rows that it is made of ask for.
+
+        Return with it whether the singular values of A, but for outliers, may be alike.
+        """
+        if system.bounds is not None:
+            return BoxDescent(system, x0, rng), True
+        auto, digits, spectrum = self.preconditioner == "auto", -math.log(max(rtol, _EPS)), Spectrum()
+        n_rows, cost = cheapest_sample(system, digits, only_all=self.preconditioner == "all")
+        left = _price_of_pass(system) * passes_left(system, [math.nan], digits)
+        if auto and cost > left and worth_a_look(system):
+            spectrum = look_at_spectrum(system, rng)
+        pays = cost <= (left if auto and spectrum.even else _MOST_PASSES)
+        if self.preconditioner == "none" or not pays or (auto and system.clock.left < math.inf):
+            return Descent(system, x0, rng, outliers=spectrum.outliers, probe=probe), spectrum.even
+        factor, order = self._factor(system, n_rows, rng)
+        if factor.deficient or (factor.spread * factor.lengths.max()) ** 2 * _EPS > _FEW_DIGITS:
+            return Descent(system, x0, rng, factor), spectrum.even
+        probe = rng.standard_normal((1, system.n_columns))  # the error of a sample's solution is what noise makes it
+        factor.spread_noise(probe)
+        x0 = _solution_of(system, order, factor, x0)
+        return Descent(system, x0, rng, factor, probe=probe[0] / norm(probe[0])), spectrum.even
+
+    def _factor(self, system: System, n_rows: int, rng: np.random.Generator) -> tuple[Factor, np.ndarray]:
+        """Factor so many rows, or all if some do not tell all directions apart; return which rows these were."""
+        whole = np.arange(system.n_rows)
+        order = whole if n_rows == system.n_rows else np.sort(system.sample(n_rows, rng)[0])
+        factor = factor_of(system, order, rough=system.bounds is None)
+        if factor.deficient and n_rows < system.n_rows:
+            factor, order = factor_of(system, whole), whole  # what is in no row is a matter of all rows
+        system.rank = factor.rank
+        return factor, order
 
     def _tell_rank(self, descent: Descent, n_steps: int) -> None:
         """Where some directions are in no row, find out how many, if that costs little beside the steps taken."""
@@ -89,30 +131,30 @@ class Refined(StepMethod):
 
     def _precondition(
         self, descent: Descent, slopes: list[np.ndarray], enough: np.ndarray, rtol: float, rng: np.random.Generator,
-        *, at_its_end: bool = False,
+        *, even: bool, at_its_end: bool = False,
     ) -> None:  # fmt: skip
         """Make a factor if one is wanted and pays: if it costs less than the passes that it saves.
 
-        Without one it may be `at_its_end`, where rounding hides directions that A barely tells apart.
+        That it does is clear from the start if the singular values of A are not `even`. And one of all rows, if that of
+        a sample turns out not to be like them: there may be rows far longer than others. Without one the descent may be
+        `at_its_end`, where rounding hides directions that A barely tells apart.
         """
-        system, bounded = descent.system, descent.system.bounds is not None
-        if descent.factor is not None or self.preconditioner == "none":
+        system, bounded, auto = descent.system, descent.system.bounds is not None, self.preconditioner == "auto"
+        n_factored = descent.factor.n_rows if descent.factor is not None else 0
+        final = n_factored == system.n_rows or (n_factored > 0 and not at_its_end and (not auto or len(slopes) == 1))
+        if final or self.preconditioner == "none":
             return
         worst = int(np.argmax(np.nan_to_num(descent.error / enough, posinf=math.inf)))  # 0 of 0 is nothing
         digits = math.log(descent.error[worst] / enough[worst]) if descent.x.any() else -math.log(max(rtol, _EPS))
-        n_rows, cost = cheapest_sample(system, digits, only_all=self.preconditioner == "all" or bounded)
-        a_pass = _price_of_pass(system)
-        left = a_pass * passes_left(system, [float(slope[worst]) for slope in slopes], digits)
-        left = math.inf if at_its_end else left
+        only_all = self.preconditioner == "all" or bounded or n_factored > 0
+        n_rows, cost = cheapest_sample(system, digits, only_all=only_all)
+        a_pass, left = _price_of_pass(system), math.inf
+        if (even or n_factored) and not at_its_end:
+            left = a_pass * passes_left(system, [float(slope[worst]) for slope in slopes], digits)
         affordable = system.clock.left / descent.seconds_a_pass * a_pass  # before the deadline, if there is one
-        if self.preconditioner == "auto" and not cost <= min(left, affordable, _MOST_PASSES):
+        if auto and not cost <= min(left, affordable, _MOST_PASSES):
             return  # a factor that cannot be made has an infinite price
-        order = np.arange(system.n_rows) if n_rows == system.n_rows else np.sort(system.sample(n_rows, rng)[0])
-        factor = factor_of(system, order, rough=not bounded)
-        if factor.deficient and n_rows < system.n_rows:
-            factor = factor_of(system, np.arange(system.n_rows))  # what is in no row is a matter of all rows
-        system.rank = factor.rank
-        descent.precondition(factor)
+        descent.precondition(self._factor(system, n_rows, rng)[0])
         slopes.clear()  # they were not preconditioned
 
 
@@ -120,9 +162,11 @@ class _Steps:
     """The steps of one solve. Its state is in its attributes, so that it can be saved between two of them."""
 
     def __init__(
-        self, method: Refined, system: System, x0: np.ndarray, tolerance: Tolerance, rng: np.random.Generator
-    ) -> None:
+        self, method: Refined, system: System, x0: np.ndarray, tolerance: Tolerance, rng: np.random.Generator,
+        probe: np.ndarray | None,
+    ) -> None:  # fmt: skip
         self.method, self.system, self.x0, self.tolerance, self.rng = method, system, x0, tolerance, rng
+        self.probe, self.even = probe, True
         self.descent: Descent | None = None
         self.norms_x0, self.tries, self.error_at_start = norms(np.atleast_2d(x0)), 0, np.full(system.n_rhs, math.inf)
         self.slopes: list[np.ndarray] = []
@@ -134,8 +178,9 @@ class _Steps:
     def __next__(self) -> Step:
         with np.errstate(all="ignore"):  # an x out of range is told by its error
             if self.descent is None:
-                kind = BoxDescent if self.system.bounds is not None else Descent
-                self.descent = kind(self.system, self.x0, self.rng)
+                self.descent, self.even = self.method._begin(
+                    self.system, self.x0, self.tolerance.rtol, self.rng, self.probe
+                )
             else:
                 self.descent.step(self.behind)
             self.slopes.append(self.descent.steepness)
@@ -157,9 +202,12 @@ class _Steps:
         still = descent.still[:-1][self.behind].all()  # no x can be bettered; the probe may have to tell how good
         ended = bool(not self.behind.any() or self.tries > _TRIES or (still and descent.probe_is_done))
         error, factor = np.maximum.reduce([descent.error, floor, descent.inherited]), descent.factor
-        inexact = ((error > allowed) & (error > _HALF_OF_THE_DIGITS * norms(descent.x))).any()
+        explained = _BEYOND * np.maximum(floor, descent.inherited) * (factor is not None)
+        inexact = (error > np.maximum.reduce([allowed, _HALF_OF_THE_DIGITS * norms(descent.x), explained])).any()
         if inexact if ended else not still:
-            self.method._precondition(descent, slopes, enough, self.tolerance.rtol, self.rng, at_its_end=bool(ended))
+            self.method._precondition(
+                descent, slopes, enough, self.tolerance.rtol, self.rng, even=self.even, at_its_end=ended
+            )
             if descent.factor is not factor:
                 self.tries, self.error_at_start, ended = 0, np.full_like(error, math.inf), False
         if ended:
@@ -180,6 +228,30 @@ class _Steps:
             self.tries = self.tries + 1 if worse else 0
             least = self.error_at_start if descent.factor is not None else math.inf  # so that it comes to an end
             self.error_at_start = np.minimum(descent.error, least)
+
+
+def _solution_of(system: System, order: np.ndarray, factor: Factor, x0: np.ndarray) -> np.ndarray:
+    """Return the least-squares solution of the rows in `order` alone, by a step from `x0` with the factor of them.
+
+    Noise leaves it as far from that of all rows as it takes a handful of passes to get to.
+    """
+    starts, p = np.atleast_2d(x0), system.n_columns
+    vectors, b = laid_out(system.rows, np.vstack([starts, np.zeros(p)])), system.b.reshape(system.n_rows, -1)
+    total, sums = np.zeros_like(vectors), {}
+
+    def add(part: Part, start: int, stop: int, _: np.ndarray) -> None:
+        own = sums[start] = np.zeros_like(vectors)
+        add_gradients_of_many(part.rows, part.of(b), 1.0, part.order[start:stop], vectors, own, np.zeros(len(vectors)))
+
+    for part in system.parts(order):
+        sums.clear()
+        system.in_slices(partial(add, part), 0, part.order.size, part.order.size * system.entries_per_row * len(starts))
+        total += np.sum([sums[start] for start in sorted(sums)], axis=0)  # the same whichever thread was first
+    system.rows_read += order.size
+    step = (system.n_rows / order.size) * total[:-1] - system.damp**2 * starts
+    factor.solve(step)
+    x = (starts + step).reshape(x0.shape)
+    return x if np.isfinite(x).all() else x0
 
 
 def passes_left(system: System, slopes: list[float], digits: float) -> float:

@@ -1,0 +1,125 @@
+"""What a few rows tell of the singular values of A: whether some stand out, and whether the others are alike.
+
+Rows that share something (a column that is not centred, the centroids of clusters) give A a few singular values far
+above the others. They hold up conjugate gradients, once for each and again for rounding, although the directions that
+belong to them are easily found; when gradients are shrunk along these, the pace is that of the others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from rowsolve._blas import blas_threads
+from rowsolve.kernels.rows import CSRRows
+from rowsolve.methods.descent import gram_times
+from rowsolve.methods.factor import gather
+
+if TYPE_CHECKING:
+    from rowsolve._system import System
+
+__all__ = ["Outliers", "Spectrum", "look_at_spectrum", "worth_a_look"]
+
+_ROWS = 512  # that are looked at
+_SHARE = 8  # of all rows, at most one in so many
+_LEAST_WORK = 2_000_000  # numbers in A: for fewer a look takes longer than some passes
+_PAIRED = 128  # of these, whose angles are measured
+_BLOCK = 12  # vectors among which outliers are looked for
+_POWER_STEPS = 2
+_STANDS_OUT = 4.0  # times the last of the block
+_SAME = 0.5  # cosine of the angle between what a sample and all rows take for the outlying directions
+_EVEN = 1.5  # see `_unevenness`: up to that conjugate gradients are not slow
+
+
+class Outliers(NamedTuple):
+    """Directions of the largest singular values: orthonormal `vectors`, one in each row.
+
+    `weights` are the mean of the other eigenvalues of ``A'A`` over theirs; `largest` is the largest of theirs.
+    """
+
+    vectors: np.ndarray
+    weights: np.ndarray
+    largest: float
+
+    def level(self, gradients: np.ndarray) -> None:  # gradients: INOUT
+        """Shrink each of `gradients` along the outlying directions to what the others are."""
+        gradients += ((gradients @ self.vectors.T) * (self.weights - 1.0)) @ self.vectors
+
+
+class Spectrum(NamedTuple):
+    """Whether the singular values seem to be alike, but for `outliers` if there are any."""
+
+    even: bool = True
+    outliers: Outliers | None = None
+
+
+def worth_a_look(system: System) -> bool:
+    """Tell whether a look at some rows costs little beside the passes that it may save."""
+    n, p = system.n_rows, system.n_columns
+    large = n * p >= _LEAST_WORK and n >= 2 * _SHARE * _BLOCK and p >= 4 * _BLOCK
+    return large and not isinstance(system.rows, CSRRows) and not system.stored
+
+
+def look_at_spectrum(system: System, rng: np.random.Generator) -> Spectrum:
+    """Look at some random rows of A, which are counted."""
+    order = np.sort(system.sample(min(_ROWS, system.n_rows // _SHARE), rng)[0])
+    system.count(order)
+    (part,) = system.parts(order)
+    (rows,) = gather(part, system.n_columns, room=np.inf)
+    damp_sq = system.damp**2 * order.size / system.n_rows  # as much of it as there are rows
+    with blas_threads(rows.size * float(_BLOCK), 1):
+        if not _EVEN < _unevenness(rows, damp_sq) < np.inf:  # or out of range, which others will tell
+            return Spectrum()
+        found = _outlying(rows, rng)
+        rows = rows - (rows @ found.T) @ found
+        if not len(found) or not _unevenness(rows, damp_sq) <= _EVEN:
+            return Spectrum(even=False)
+        mean = float(np.vdot(rows, rows)) / (system.n_columns - len(found)) + damp_sq
+        return Spectrum(outliers=_made_exact(system, found, mean * system.n_rows / order.size))
+
+
+def _unevenness(rows: np.ndarray, damp_sq: float) -> float:
+    """Return the mean square of the eigenvalues of ``A'A``, as far as `rows` can tell, over their squared mean.
+
+    It is 1 if all are the same, and half the logarithm of the condition of ``A'A`` where they decay geometrically. That
+    is p times the mean squared cosine between two rows, weighted by their squared lengths.
+    """
+    some = rows[:: max(1, len(rows) // _PAIRED)]
+    products, p = some @ some.T, some.shape[1]
+    sizes_sq = products.diagonal().copy()
+    np.fill_diagonal(products, 0.0)
+    uneven = p * np.vdot(products, products) / (np.sum(sizes_sq) ** 2 - np.sum(sizes_sq**2))
+    mean = np.sum(sizes_sq) / p * len(rows) / len(some)
+    return float((uneven * mean**2 + 2.0 * mean * damp_sq + damp_sq**2) / (mean + damp_sq) ** 2)
+
+
+def _outlying(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return orthonormal directions in which `rows` are far larger than in others, by subspace iteration."""
+    block = rng.standard_normal((_BLOCK, rows.shape[1]))
+    for _ in range(_POWER_STEPS):
+        block = _orthonormal((rows @ block.T).T @ rows)
+    products = rows @ block.T
+    values, turn = np.linalg.eigh(products.T @ products)
+    return turn[:, values > _STANDS_OUT * values[0]].T @ block
+
+
+def _made_exact(system: System, found: np.ndarray, mean: float) -> Outliers | None:
+    """Take one more power step, with all rows. Return the directions with their values.
+
+    What a sample tells of a direction is not enough: the value left beside it would still be a multiple of the others.
+    None if all rows tell something else.
+    """
+    moved = gram_times(system, found)
+    basis = _orthonormal(moved)
+    overlap = found @ basis.T
+    if not np.linalg.svd(overlap, compute_uv=False)[-1] > _SAME:
+        return None
+    # Outlying directions keep to themselves: in the new basis A'A is what takes the old one to where it has moved.
+    matrix = np.linalg.solve(overlap, moved @ basis.T)
+    values, turn = np.linalg.eigh((matrix + matrix.T) / 2.0)
+    return Outliers(turn.T @ basis, mean / values, float(values[-1])) if values[0] > mean else None
+
+
+def _orthonormal(vectors: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(np.linalg.qr(vectors.T)[0].T)
