@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -14,6 +15,7 @@ from rowsolve.kernels.rows import CSRRows
 from rowsolve.methods.base import Step, StepMethod, one_of
 from rowsolve.methods.box import BoxDescent
 from rowsolve.methods.descent import Descent, norms
+from rowsolve.methods.exact import ExactSteps
 from rowsolve.methods.factor import SQUARES, factor_of
 
 if TYPE_CHECKING:
@@ -78,7 +80,10 @@ class Refined(StepMethod):
             )
         if self.preconditioner in ("sample", "all"):
             system.make_sure_of_room(8.0 * SQUARES * system.n_columns**2, "a factor of the rows")
-        return _Steps(self, system, x0, tolerance, rng)
+        begin = partial(_Steps, self, system, x0, tolerance, rng)
+        if self.preconditioner == "all" and system.bounds is None:
+            return ExactSteps(system, x0, tolerance, begin)
+        return begin()
 
     def _tell_rank(self, descent: Descent, n_steps: int) -> None:
         """Where some directions are in no row, find out how many, if that costs little beside the steps taken."""
