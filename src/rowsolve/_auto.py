@@ -239,8 +239,8 @@ class Auto:
             return False
         if system.n_rows < _TALL * system.n_columns:  # some rows could be satisfied whatever they say
             return False
-        count = system.n_rows if system.n_rows < 2 * _ROWS_FOR_THE_TAIL else _ROWS_FOR_THE_TAIL
-        order, _ = system.sample(count, self.rng)
+        few = system.n_rows < 2 * _ROWS_FOR_THE_TAIL
+        order = np.arange(system.n_rows) if few else system.sample(_ROWS_FOR_THE_TAIL, self.rng)[0]
         off = np.abs(residuals_of(system, order, x))
         usual = float(np.partition(off, off.size // 2)[off.size // 2])  # the median, without its overhead
         return float(off.max()) > _WILD * usual or system.residual_norm > _HEAVY * usual * math.sqrt(system.n_rows)

@@ -8,6 +8,7 @@ from scipy import sparse
 
 import rowsolve
 from rowsolve import Refined, Status
+from rowsolve._monitor import Tolerance
 from rowsolve._system import System
 from rowsolve.methods.exact import ExactSteps
 from rowsolve.methods.factor import factor_of
@@ -205,7 +206,7 @@ def test_steps__can_be_saved():
     rng = np.random.default_rng(2)
     A = network(300, 50, rng)
     system = system_of(A, rng.standard_normal(300))
-    tolerance = rowsolve._monitor.Tolerance(0.0, 0.0, EPS)
+    tolerance = Tolerance(0.0, 0.0, EPS)
     steps = Refined("all").steps(system, np.zeros(50), tolerance, rng)
     assert isinstance(steps, ExactSteps)
     next(steps)
