@@ -26,7 +26,6 @@ _ROUNDED = 64.0  # units of rounding of b: all equations are satisfied
 _NOTHING = 1e-300  # a gradient of the probe: all rows are zero, or their squares are
 _SPENT = 1e-6  # a probe so short says little but what rounding made of it
 _ROWS_AT_ONCE = 2048  # in one matrix product
-_SHORT = 8192
 _LOOKS = 4  # random vectors that tell how rounding spreads
 _ROUNDING_OF_LONG_SUMS = 4.0  # units, of sums whose terms have one sign
 _FLAT = 64.0  # the same of a curvature beside the largest
@@ -365,12 +364,7 @@ def _rounding_of_a_sum(n_rows: int) -> float:
 
 
 def products(vectors: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Return the product of each of `vectors` with the one of `others` in the same row.
-
-    By BLAS while they are so short that it stays on one thread: its overhead is less.
-    """
-    if vectors.shape[1] < _SHORT:
-        return np.vecdot(vectors, others)
+    """Return the product of each of `vectors` with the one of `others` in the same row."""
     return np.einsum("cj,cj->c", vectors, others)
 
 

@@ -44,7 +44,7 @@ class _Exact(Descent):
         if self.system.damp:
             self.residual_sq = self.residual_sq + self.system.damp**2 * products(self.x, self.x)
         assert self.factor is not None
-        self.factor.solve(self._downhill)
+        self.factor.solve(self._downhill[:-1])
         self.error = norms(self._downhill[:-1])
 
     def step(self, wanted: np.ndarray | None = None) -> None:
