@@ -69,3 +69,16 @@ def test_preparation__names_a_bad_row_from_any_thread():
     A[150, 4] = np.nan
     with pytest.raises(ValueError, match="row 150 has nan in column 4"):
         system_of(A, b, threads=3).norms_sq()
+
+
+@pytest.mark.parametrize(("n", "count"), [(40, 50), (40, 40), (40, 8), (40, 3)])
+@pytest.mark.parametrize("n_used", [0, 7, 38, 40])
+def test_sample__has_fresh_rows_first_and_none_twice(n, count, n_used):
+    rng = np.random.default_rng(0)
+    system, used = system_of(np.ones((n, 2))), rng.permutation(n)[:n_used]
+    system.count(used)
+    order, n_fresh = system.sample(count, rng)
+    assert len(set(order.tolist())) == order.size == min(n, count)
+    assert not set(order[:n_fresh].tolist()) & set(used.tolist())
+    assert set(order[n_fresh:].tolist()) <= set(used.tolist())
+    assert n_fresh == min(count, n - n_used) or n > 8 * count  # of many rows some are drawn

@@ -59,10 +59,12 @@ class Choice(NamedTuple):
 def first_choice(system: System, rtol: float) -> Choice:
     """Return what to begin with."""
     n, p = system.n_rows, system.n_columns
+    tiny = _is_tiny(system) and _has_room(system)
+    at_once = Refined("all" if tiny and _is_sparse(system) else "auto")
     if system.damp > 0.0:
-        return Choice("`damp` asks for a least-squares method: ", Refined())
-    if _is_tiny(system) and _has_room(system):
-        return Choice("The system is small: ", Refined("all") if _is_sparse(system) else Direct())
+        return Choice("`damp` asks for a least-squares method: ", at_once)
+    if tiny:
+        return Choice("The system is small: ", at_once if _is_sparse(system) else Direct())
     if system.stored and not _is_sparse(system) and _can_be_factored(system):
         return Choice("The rows are not in memory, so as few as possible were read: ", Direct())
     if not _is_sparse(system) and p <= _few_columns(system) and n >= _TALL * p and _has_room(system):
@@ -259,7 +261,8 @@ class Auto:
             return False
         if system.n_rows < _TALL * system.n_columns:  # some rows could be satisfied whatever they say
             return False
-        order, _ = system.sample(_ROWS_FOR_THE_TAIL, self.rng)
+        few = system.n_rows < 2 * _ROWS_FOR_THE_TAIL
+        order = np.arange(system.n_rows) if few else system.sample(_ROWS_FOR_THE_TAIL, self.rng)[0]
         off = np.abs(residuals_of(system, order, x))
-        usual = float(np.median(off))
+        usual = float(np.partition(off, off.size // 2)[off.size // 2])  # the median, without its overhead
         return float(off.max()) > _WILD * usual or system.residual_norm > _HEAVY * usual * math.sqrt(system.n_rows)

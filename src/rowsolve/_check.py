@@ -13,7 +13,10 @@ from rowsolve._system import Part, Piece, System
 from rowsolve.kernels.many import add_gradients_of_many, laid_out, products_of
 from rowsolve.kernels.rows import distances, inspect_rows, norms_at, residuals
 
-__all__ = ["Finding", "far_from_usual", "full_check", "residuals_of", "rows_off", "rows_that_reach", "sampled_check"]
+__all__ = [
+    "Finding", "far_from_usual", "finding_of", "full_check", "residuals_of", "rows_off", "rows_that_reach",
+    "sampled_check",
+]  # fmt: skip
 
 _ORTHOGONAL = 1e-11  # cosine between a row and a vector of the null space, as rounding leaves it
 _STANDS_OUT = 10.0  # times the median; of normal distances one in 1e11
@@ -62,6 +65,12 @@ def sampled_check(system: System, x: np.ndarray, limit: np.ndarray, rng: np.rand
     off, total = rows_off(system, order, x, limit)
     residual = Residual(_relative(total, system, order), order.size, n_fresh, full=order.size == system.n_rows)
     return Finding(residual, off, n_places=system.places_of(order[:n_fresh]))
+
+
+def finding_of(system: System, residual: float) -> Finding:
+    """Return what a method found out itself: the norm of the residual over all rows, none of which needs to be met."""
+    relative = _relative((residual / system.norm_b) ** 2, system, slice(None))
+    return Finding(Residual(relative, system.n_rows, 0, full=True), np.empty(0, np.int64))
 
 
 def full_check(system: System, x: np.ndarray, limit: np.ndarray) -> Finding:

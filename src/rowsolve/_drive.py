@@ -14,6 +14,7 @@ from rowsolve._check import (
     ROWS_TO_CHECK,
     Finding,
     far_from_usual,
+    finding_of,
     full_check,
     rows_off,
     rows_that_reach,
@@ -101,6 +102,8 @@ class Run:
     @property
     def monitor(self) -> Monitor:
         """The monitor that tells when all will be done: that of the x furthest behind, without a verdict if any is."""
+        if len(self.monitors) == 1:
+            return self.monitors[0]
         undecided = [each for each, verdict in zip(self.monitors, self.verdicts, strict=True) if verdict is None]
         return max(undecided or self.monitors, key=lambda each: each.shortfall)
 
@@ -108,6 +111,11 @@ class Run:
     def relative_errors(self) -> np.ndarray:
         """The estimated relative error of each x."""
         return np.array([each.relative_error for each in self.monitors])
+
+    @property
+    def worst_error(self) -> float:
+        """The largest of them; NaN if one is."""
+        return self.monitors[0].relative_error if len(self.monitors) == 1 else float(self.relative_errors.max())
 
     @property
     def rows_allowed(self) -> float:
@@ -140,6 +148,9 @@ class Run:
             if self.cut_off and status is not None:
                 return status
             if status in (Status.CONVERGED, Status.PRECISION):
+                if method.least_squares and step.residual is not None and self.check == "sampled":
+                    self.finding = finding_of(self.system, step.residual)
+                    return status
                 self.off = self._rows_that_disagree()
                 return Status.INCONSISTENT if self.off.size else status
             if status is not None:
@@ -157,7 +168,7 @@ class Run:
         if self.system.bounds is not None and self.bounds is None:
             np.clip(self.iterates[:-1], *self.system.bounds, out=self.iterates[:-1])
             self.cut_off = bool(np.any(self.iterates[:-1] != step.x))
-        errors = np.broadcast_to(step.error, len(self.monitors)).tolist()
+        errors = (np.zeros(len(self.monitors)) + step.error).tolist()
         for monitor, x, error in zip(self.monitors, self.iterates[:-1], errors, strict=True):
             _keep_in_range(error)
             monitor.settle(x, math.nan if self.cut_off else error)
@@ -187,9 +198,12 @@ class Run:
         return self._average(self.plan)
 
     def _start_monitors(self, *, warm: bool = True) -> None:
-        """Begin to judge from the current x, each by itself, with a new probe."""
-        probe = self.rng.standard_normal(self.system.n_columns)
-        self.iterates[-1] = probe = probe / math.sqrt(probe @ probe)
+        """Begin to judge from the current x, each by itself, with a new probe (unless the method judges itself)."""
+        probe = self.iterates[-1]
+        probe[:] = 0.0
+        if isinstance(self.method, RowMethod):
+            probe += self.rng.standard_normal(probe.size)
+            probe /= math.sqrt(probe @ probe)
         patience = self.system.n_rows if getattr(self.method, "in_given_order", False) else 0
         bounded = self.bounds is not None
         self.monitors = [
@@ -301,8 +315,7 @@ class Run:
         for monitor, x in zip(self.monitors, self.iterates[:-1], strict=True):
             if monitor.norm_x < _SMALLEST_X and x.any():
                 raise ValueError("x is too small for float64: rescale `A` or `b` so that it is well above 1e-150.")
-        error = float(self.relative_errors.max())
-        self.history.add(self.method.name, self.system.rows_read, self.clock.elapsed, drop, error)
+        self.history.add(self.method.name, self.system.rows_read, self.clock.elapsed, drop, self.worst_error)
         self._emit("solve")
 
     def _is_misled(self, plan: Plan) -> bool:
@@ -553,7 +566,7 @@ class Run:
             passes=self.system.rows_read / n_rows,
             bytes_read=self.system.bytes_read,
             seconds=self.clock.elapsed,
-            error_estimate=float(self.relative_errors.max()),
+            error_estimate=self.worst_error,
             passes_left=rows_left / n_rows,
             seconds_left=rows_left * pace,
             x=x,

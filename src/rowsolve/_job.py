@@ -148,13 +148,13 @@ class Job:
 
     def _solution(self, run: Run, status: Status, decisions: list[str]) -> Solution:
         rows_off = run.off if status in (Status.CONVERGED, Status.PRECISION, Status.INCONSISTENT) else run.off[:0]
-        rows_off = np.union1d(rows_off, run.zero_rows)
+        rows_off = np.union1d(rows_off, run.zero_rows) if rows_off.size or run.zero_rows.size else rows_off
         trouble = "" if self._checkpoint is None else self._checkpoint.trouble
         return Solution(
             x=run.x.T.copy(),
             status=status,
             message=" ".join(filter(None, [message_of(run, status, decisions), trouble])),
-            error_estimate=float(run.relative_errors.max()),
+            error_estimate=run.worst_error,
             error_estimates=run.relative_errors,
             rank=run.system.rank,
             residual=run.finding.residual if run.finding else None,

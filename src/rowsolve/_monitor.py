@@ -84,7 +84,9 @@ class Tolerance:
 
     def at(self, norm_x: Any, norm_x0: Any) -> Any:
         """Return the absolute error allowed: for one x, or for an array of norms."""
-        return self.rtol * np.maximum(norm_x, self.eps * norm_x0) + self.atol
+        least = self.eps * norm_x0
+        larger = np.maximum(norm_x, least) if isinstance(norm_x, np.ndarray) else max(norm_x, least)
+        return self.rtol * larger + self.atol
 
 
 class Monitor:
@@ -315,17 +317,17 @@ class Monitor:
 
     def _rate(self) -> tuple[float, float]:
         """Return the decay of log(drop of z) a row, and three times the spread of that figure."""
-        width = min(max(1, len(self.rows) // 3), _MOST_BURSTS)
-        if len(self.rows) < 2 * width:
+        if len(self.rows) < 2:
             return math.nan, math.nan
+        width = min(max(1, len(self.rows) // 3), _MOST_BURSTS)
         s1, s2 = sum(self.probe_drops[-2 * width : -width]), sum(self.probe_drops[-width:])
         n1, n2 = sum(self.rows[-2 * width : -width]), sum(self.rows[-width:])
         return _decay(s1, n1, s2, n2), 3.0 * math.sqrt(4.0 / n2) / n2
 
     def _rows_to_go(self, rate: float) -> float:
-        goal = max(self.allowed / self.margin, self._floor())
         if math.isnan(rate) or math.isnan(self.error):
             return math.nan
+        goal = max(self.allowed / self.margin, self._floor())
         if self.error <= goal:
             return 0.0
         if rate <= 0.0 or goal == 0.0:

@@ -223,6 +223,9 @@ class System:
         noted is the same for any number of threads.
         """
         parts = self.threads_for(work)
+        if parts == 1:
+            call(start, stop, self.odd)
+            return
         size = 2 * -(-(stop - start) // (2 * parts))
         edges = [*range(start, stop, size), stop]
         odds = np.full((len(edges) - 1, 3), -1)
@@ -284,14 +287,14 @@ class System:
         Fresh ones come first; used ones fill up.
         """
         for n_drawn in (2 * count, 8 * count):  # in most cases few rows have been used
-            if self.n_rows <= n_drawn:
+            if self.n_rows <= 8 * count:
                 drawn = rng.permutation(self.n_rows)
             else:
                 drawn = rng.integers(0, self.n_rows, n_drawn)
                 drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
             used = self._used[drawn]
             fresh = drawn[~used][:count]
-            if fresh.size == min(count, self.n_rows):
+            if fresh.size == count or drawn.size == self.n_rows:
                 break
         return np.concatenate([fresh, drawn[used][: count - fresh.size]]), fresh.size
 

@@ -14,6 +14,7 @@ from rowsolve._system import System
 from rowsolve.kernels.rows import CSRRows, DenseRows, frozen
 from rowsolve.kernels.sweep import sweep
 from rowsolve.methods.base import Method, RowMethod, StepMethod
+from rowsolve.methods.exact import ExactSteps
 from rowsolve.methods.oblivious import Chains, chains_pay
 from rowsolve.sources import Source
 
@@ -45,7 +46,10 @@ def warm_up(method: Method, source: Source, threads: int, *, many: bool = False)
         if not many:
             sweep(system.rows, system.b, order, iterates, drops, system.odd)
     elif isinstance(method, StepMethod):
-        next(iter(method.steps(system, x, Tolerance(1e-6, 0.0, 1e-16), rng)))
+        steps: Any = method.steps(system, x, Tolerance(1e-6, 0.0, 1e-16), rng)
+        next(steps)
+        if isinstance(steps, ExactSteps):
+            steps.leave_to_others()
     limit = np.array([np.inf])
     sampled_check(system, x, limit, rng)
     if not many:

@@ -23,7 +23,7 @@ def message_of(run: Run, status: Status, decisions: list[str]) -> str:
 
 
 def _main(run: Run, status: Status) -> str:
-    error, rtol = float(run.relative_errors.max()), run.tolerance.rtol
+    error, rtol = run.worst_error, run.tolerance.rtol
     about = f"estimated relative error {error:.1e}" if math.isfinite(error) else "error not known"
     if status is Status.CONVERGED:
         return f"{status.value[:-1]}: {about}."

@@ -12,6 +12,7 @@ from rowsolve.kernels.rows import (
     add_and_measure_row,
     distances,
     inspect_rows,
+    is_in_order,
     norms_of,
     residuals,
     room_for_vectors,
@@ -133,3 +134,26 @@ def test_residuals__match_numpy(store):
     order, out = np.array([5, 0, 3, 11, 5]), np.empty(5)
     residuals(open_rows(store(A)).rows, b, order, x, out)
     np.testing.assert_allclose(out, (b - A @ x)[order], rtol=2e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize(
+    ("indices", "indptr", "answer"),
+    [
+        ([0, 2, 1, 3], [0, 2, 4], True),
+        ([0, 2, 1, 3], [0, 0, 2, 4, 4], True),
+        ([3, 2, 1, 0], [0, 1, 2, 3, 4], True),
+        ([], [0, 0, 0], True),
+        ([2, 0, 1, 3], [0, 2, 4], False),  # falls
+        ([0, 0, 1, 3], [0, 2, 4], False),  # twice the same
+        ([2, 0, 0, 3], [0, 1, 4], False),  # a fall at the start of a row is none, but the next one is
+        ([0, 2, 1, 4], [0, 2, 4], False),  # no such column
+        ([-1, 2, 1, 3], [0, 2, 4], False),
+        ([0, 2, 1, 3], [1, 2, 4], False),
+        ([0, 2, 1, 3], [0, 2, 3], False),
+        ([0, 2, 1, 3], [0, 5, 4], False),
+        ([0, 1, 2, 3], [0, 3, 2, 4], False),
+    ],
+)
+def test_order_of_sparse_rows__is_told(indices, indptr, answer, dtype):
+    assert is_in_order(np.array(indices, dtype), np.array(indptr, dtype), 4) == answer

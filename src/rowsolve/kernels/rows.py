@@ -62,8 +62,7 @@ def sum_of_squares(vector: np.ndarray) -> float:
 
     Not by BLAS: its threads go on spinning for a while, on the cores that ours are about to need.
     """
-    with np.errstate(all="ignore"):
-        return float(np.einsum("i,i", vector, vector))
+    return float(np.einsum("i,i", vector, vector))
 
 
 def norm(vector: np.ndarray) -> float:
@@ -334,6 +333,26 @@ def product_of_moves(rows, move, other):
 def room_for_vectors(rows: DenseRows | CSRRows, count: int, n_columns: int) -> np.ndarray:
     """Return zeros for `count` vectors, laid out as `row_products` likes them: a sparse row skips along columns."""
     return np.zeros((count, n_columns), order="F" if isinstance(rows, CSRRows) else "C")
+
+
+@kernel
+def is_in_order(indices, indptr, n_columns):
+    """Tell whether sparse rows lie one after another and each has its columns in rising order, all of them there."""
+    n_rows, n_stored, falls = indptr.size - 1, indices.size, 0
+    if indptr[0] != 0 or indptr[n_rows] != n_stored:
+        return False
+    for i in range(n_rows):
+        first, last = indptr[i], indptr[i + 1]
+        if last < first or last > n_stored:
+            return False
+        if 0 < first < last and indices[first] <= indices[first - 1]:
+            falls -= 1
+    for k in range(1, n_stored):  # apart from the rows, for it takes many at once
+        falls += 1 if indices[k] <= indices[k - 1] else 0
+    outside = 0
+    for k in range(n_stored):
+        outside += 1 if indices[k] < 0 or indices[k] >= n_columns else 0
+    return falls == 0 and outside == 0
 
 
 @kernel

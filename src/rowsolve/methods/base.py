@@ -95,12 +95,14 @@ class Method(ABC):
 class Step(NamedTuple):
     """Where a `StepMethod` has got to.
 
-    `error` is the estimated ``norm(x - x*)``, of each x if `x` holds several. A `status` ends the run.
+    `error` is the estimated ``norm(x - x*)``, of each x if `x` holds several. A `status` ends the run. `residual` is
+    ``norm(b - A x)`` over all rows and right-hand sides, if it has just been computed.
     """
 
     x: np.ndarray
     error: float | np.ndarray
     status: Status | None = None
+    residual: float | None = None
 
 
 class StepMethod(Method):

@@ -289,8 +289,12 @@ class Descent:
         for piece in system.pieces(times_used, skip=n_done):
             parts.clear()
             work = piece.n_rows * system.entries_per_row * times_used
-            with blas_threads(0.0 if alone else work, 1):
-                system.in_slices(partial(add, piece), piece.start, piece.stop, work)
+            if alone and system.threads_for(work) == 1:  # nothing to add up
+                b = piece.of(system.b)
+                add_gradients(piece.rows, b, weight, piece.start, piece.stop, vectors, gradients, squares)
+            else:
+                with blas_threads(0.0 if alone else work, 1):
+                    system.in_slices(partial(add, piece), piece.start, piece.stop, work)
             for _, out, square in sorted(parts, key=lambda part: part[0]):  # the same sum whichever thread was first
                 gradients += out
                 squares += square

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rowsolve._blas import blas_threads
 from rowsolve.kernels.gradient import add_gram, solve_factored, solve_transposed, solve_upper
-from rowsolve.kernels.rows import CSRRows, distances
+from rowsolve.kernels.rows import CSRRows, distances, frozen
 
 if TYPE_CHECKING:
     from rowsolve._system import Part, System
 
-__all__ = ["SQUARES", "Factor", "factor_of", "gather"]
+__all__ = ["SQUARES", "Factor", "factor_of", "gather", "noise_of"]
 
 # Reciprocal condition of the triangle, in the 1-norm, below which a Gram matrix has lost too many digits, by the
 # precision of its products. In that norm it may be a p-th of what it is in the usual one, so single precision is asked
@@ -33,6 +33,12 @@ SQUARES = 6  # p x p numbers that are in memory while a factor is made
 _ROWS_IN_SINGLE = 512  # whose products are summed in single precision: the sum of more loses what small values need
 _POWER_STEPS, _SETTLED = 12, 1.05
 _VECTORS = 4
+
+
+@lru_cache(maxsize=8)  # to start a generator takes longer than to factor a small system
+def noise_of(size: int) -> np.ndarray:
+    """Return a few random vectors, always the same."""
+    return frozen(np.random.default_rng(0).standard_normal((_VECTORS, size)))
 
 
 class Factor:
@@ -73,7 +79,7 @@ class Factor:
             return float(self._values[0] / self._values[-1]) if len(self._values) else 1.0
         R: Any = self._triangle
         condition = 0.0
-        v = np.random.default_rng(0).standard_normal((2, len(R))).astype(R.dtype)
+        v = noise_of(len(R))[:2].astype(R.dtype)
         for _ in range(_POWER_STEPS):
             v /= np.linalg.norm(v, axis=1, keepdims=True)
             v[0] = R.T @ (R @ v[0])
@@ -130,7 +136,7 @@ class Factor:
         """
         if self._values is not None:
             return math.sqrt(float(np.sum(self._values**-2.0)))
-        noise = np.random.default_rng(0).standard_normal((_VECTORS, self.rank))
+        noise = noise_of(self.rank).copy()
         solve_transposed(self._triangle, noise)
         spread = np.linalg.norm(noise, axis=1)
         noise /= spread[:, None]
@@ -156,7 +162,7 @@ class Factor:
 
         By random vectors that are asked twice, as in `spread`.
         """
-        sums = sizes * np.random.default_rng(1).standard_normal((_VECTORS, *sizes.shape))
+        sums = sizes * noise_of(sizes.shape[1])[:, None, :]
         flat = sums.reshape(-1, sizes.shape[1])  # the same numbers
         self.solve(flat)
         spread = np.linalg.norm(sums, axis=2)

@@ -16,6 +16,7 @@ from rowsolve.kernels.rows import CSRRows, norm
 from rowsolve.methods.base import Step, StepMethod, one_of
 from rowsolve.methods.box import BoxDescent
 from rowsolve.methods.descent import Descent, norms
+from rowsolve.methods.exact import ExactSteps
 from rowsolve.methods.factor import SQUARES, Factor, factor_of
 from rowsolve.methods.spectrum import Spectrum, look_at_spectrum, worth_a_look
 
@@ -49,7 +50,8 @@ class Refined(StepMethod):
     ``A R**-1`` is well conditioned and a handful of passes suffice (Rokhlin and Tygert 2008; Avron, Maymounkov and
     Toledo 2010 with random mixing, which a random sample of rows does without). Reads each row once a step. Converges
     to the least-squares solution, the one of least norm where A is rank-deficient (from ``x0 = 0``); with `damp` to
-    that of ``norm(A x - b)**2 + damp**2 norm(x)**2``.
+    that of ``norm(A x - b)**2 + damp**2 norm(x)**2``. Where all rows are factored and leave a sparse R, x is solved for
+    with that, and again for what is left: see `rowsolve.methods.exact`.
 
     With `bounds` x is the best one within them, or one of them if many are as good. It is found by conjugate gradients
     over the free entries and projected gradients that tell which these are (Moré and Toraldo 1991; Dostál and Schöberl
@@ -85,7 +87,10 @@ class Refined(StepMethod):
             )
         if self.preconditioner in ("sample", "all"):
             system.make_sure_of_room(8.0 * SQUARES * system.n_columns**2, "a factor of the rows")
-        return _Steps(self, system, x0, tolerance, rng, probe)
+        begin = partial(_Steps, self, system, x0, tolerance, rng, probe)
+        if self.preconditioner == "all" and system.bounds is None:
+            return ExactSteps(system, x0, tolerance, begin)
+        return begin()
 
     def _begin(
         self, system: System, x0: np.ndarray, rtol: float, rng: np.random.Generator, probe: np.ndarray | None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from rowsolve.kernels.rows import CSRRows, DenseRows, frozen, sum_of_squares
+from rowsolve.kernels.rows import CSRRows, DenseRows, frozen, is_in_order, sum_of_squares
 from rowsolve.sources.arrangement import Arrangement
 from rowsolve.sources.csr import canonical, checked_csr, is_sparse
 from rowsolve.sources.store import kept_dtype, precision
@@ -117,7 +118,7 @@ def as_columns(values: Any, name: str, length: int, what: str) -> tuple[np.ndarr
         hint = f" Pass `{name}.T`." if array.ndim == 2 and array.shape[1] == length else ""
         raise ValueError(f"`{name}` must have one entry per {what}: expected {length}, got {array.shape[0]}.{hint}")
     columns = np.ascontiguousarray(array, dtype=float)
-    if not np.isfinite(sum_of_squares(columns.reshape(-1))):
+    if not math.isfinite(sum_of_squares(columns.reshape(-1))):
         bad = np.argwhere(~np.isfinite(columns))
         if len(bad):
             place = tuple(map(int, bad[0]))
@@ -156,10 +157,23 @@ def _open_sparse(A: Any) -> Source:
     if A.ndim != 2 or 0 in A.shape:
         raise ValueError(f"`A` must have at least one row and one column: got shape {A.shape}.")
     _as_array(np.empty(0, A.dtype), "A")
-    try:
-        csr = canonical(checked_csr(A))
-    except ValueError as error:
-        raise ValueError(f"`A` is not a valid sparse matrix: {error}. Build it anew from its entries.") from None
+    csr = A
+    if not _is_canonical(A):
+        try:
+            csr = canonical(checked_csr(A))
+        except ValueError as error:
+            raise ValueError(f"`A` is not a valid sparse matrix: {error}. Build it anew from its entries.") from None
     data = csr.data.astype(kept_dtype(csr.dtype), copy=False)
     rows = CSRRows(frozen(data), frozen(csr.indices), frozen(csr.indptr))
-    return Source(rows, csr.shape, csr.nnz / csr.shape[0], precision(csr.dtype))
+    return Source(rows, csr.shape, data.size / csr.shape[0], precision(csr.dtype))
+
+
+def _is_canonical(A: Any) -> bool:
+    """Tell whether `A` is CSR as kernels take it, by a look at all of it that takes little beside a pass."""
+    if A.format != "csr":
+        return False
+    parts = A.data, A.indices, A.indptr
+    plain = all(type(part) is np.ndarray and part.ndim == 1 for part in parts)
+    wide = all(part.dtype in (np.int32, np.int64) and part.flags.c_contiguous for part in parts[1:])
+    fits = plain and wide and A.indptr.size == A.shape[0] + 1 and A.indices.size == A.data.size
+    return fits and bool(is_in_order(A.indices, A.indptr, A.shape[1]))

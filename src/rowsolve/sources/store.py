@@ -6,6 +6,7 @@ import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
@@ -266,6 +267,7 @@ def kept_dtype(dtype: np.dtype) -> type[np.floating]:
     return np.float32 if dtype.kind == "f" and dtype.itemsize <= 4 else np.float64
 
 
+@cache
 def precision(dtype: np.dtype) -> float:
     """Integers are exact; float16 and float32 are known only to their own rounding."""
     return float(max(np.finfo(dtype if dtype.kind == "f" else np.float64).eps, np.finfo(np.float64).eps))
