@@ -48,10 +48,15 @@ class Outliers(NamedTuple):
 
 
 class Spectrum(NamedTuple):
-    """Whether the singular values seem to be alike, but for `outliers` if there are any."""
+    """How uneven the eigenvalues of ``A'A`` seem to be (see `_unevenness`), but for `outliers` if there are any."""
 
-    even: bool = True
+    unevenness: float = 1.0
     outliers: Outliers | None = None
+
+    @property
+    def even(self) -> bool:
+        """Whether conjugate gradients are not slow."""
+        return self.unevenness <= _EVEN
 
 
 def worth_a_look(system: System) -> bool:
@@ -68,15 +73,18 @@ def look_at_spectrum(system: System, rng: np.random.Generator) -> Spectrum:
     (part,) = system.parts(order)
     (rows,) = gather(part, system.n_columns, room=np.inf)
     damp_sq = system.damp**2 * order.size / system.n_rows  # as much of it as there are rows
+    some = np.ascontiguousarray(rows[:: max(1, len(rows) // _PAIRED)])
+    share = len(some) / len(rows)
     with blas_threads(rows.size * float(_BLOCK), 1):
-        if not _EVEN < _unevenness(rows, damp_sq) < np.inf:  # or out of range, which others will tell
+        unevenness = _unevenness(some, share * damp_sq)
+        if not _EVEN < unevenness < np.inf:  # or out of range, which others will tell
             return Spectrum()
         found = _outlying(rows, rng)
-        rows = rows - (rows @ found.T) @ found
-        if not len(found) or not _unevenness(rows, damp_sq) <= _EVEN:
-            return Spectrum(even=False)
-        mean = float(np.vdot(rows, rows)) / (system.n_columns - len(found)) + damp_sq
-        return Spectrum(outliers=_made_exact(system, found, mean * system.n_rows / order.size))
+        if not len(found) or not _unevenness(some - (some @ found.T) @ found, share * damp_sq) <= _EVEN:
+            return Spectrum(unevenness)
+        inside = rows @ found.T
+        mean = (np.vdot(rows, rows) - np.vdot(inside, inside)) / (system.n_columns - len(found)) + damp_sq
+    return Spectrum(outliers=_made_exact(system, found, float(mean) * system.n_rows / order.size))
 
 
 def _unevenness(rows: np.ndarray, damp_sq: float) -> float:
@@ -85,12 +93,11 @@ def _unevenness(rows: np.ndarray, damp_sq: float) -> float:
     It is 1 if all are the same, and half the logarithm of the condition of ``A'A`` where they decay geometrically. That
     is p times the mean squared cosine between two rows, weighted by their squared lengths.
     """
-    some = rows[:: max(1, len(rows) // _PAIRED)]
-    products, p = some @ some.T, some.shape[1]
+    products, p = rows @ rows.T, rows.shape[1]
     sizes_sq = products.diagonal().copy()
     np.fill_diagonal(products, 0.0)
     uneven = p * np.vdot(products, products) / (np.sum(sizes_sq) ** 2 - np.sum(sizes_sq**2))
-    mean = np.sum(sizes_sq) / p * len(rows) / len(some)
+    mean = np.sum(sizes_sq) / p
     return float((uneven * mean**2 + 2.0 * mean * damp_sq + damp_sq**2) / (mean + damp_sq) ** 2)
 
 
