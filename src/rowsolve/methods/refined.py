@@ -96,7 +96,7 @@ class Refined(StepMethod):
     def _begin(
         self, system: System, x0: np.ndarray, rtol: float, rng: np.random.Generator, probe: np.ndarray | None
     ) -> tuple[Descent, bool]:
-        """Set out from `x0`, or, if a factor is to be made at once, from what the rows that it is made of ask for.
+        """Set out from `x0`, or, if some rows are to be factored at once, from what these ask for.
 
         Return with it whether the singular values of A, but for outliers, may be alike.
         """
@@ -108,7 +108,8 @@ class Refined(StepMethod):
         if auto and cost > left and worth_a_look(system):
             spectrum = look_at_spectrum(system, rng)
         pays = cost <= (left if auto and spectrum.even else _MOST_PASSES)
-        if self.preconditioner == "none" or not pays or (auto and system.clock.left < math.inf):
+        sampled = self.preconditioner != "none" and pays and n_rows < system.n_rows
+        if not sampled or (auto and system.clock.left < math.inf):
             return Descent(system, x0, rng, outliers=spectrum.outliers, probe=probe), spectrum.even
         factor, order = self._factor(system, n_rows, rng, rough=spectrum.unevenness < _ROUGH)
         if factor.deficient or (factor.spread * factor.lengths.max()) ** 2 * _EPS > _FEW_DIGITS:
