@@ -136,7 +136,7 @@ def test_rough_factor__is_as_good_as_the_sample_allows(condition):
 
 @pytest.mark.compiled
 def test_sample__is_solved_to_begin_with():
-    A, b, reference = with_spectrum(6000, np.geomspace(1, 1e-2, 100), noise=1e-4)
+    A, b, reference = with_spectrum(20_000, np.geomspace(1, 1e-2, 600), noise=1e-4)
     solution = rowsolve.solve(A, b, rowsolve.Refined("sample"), rng=0)
     assert relative_error(solution.x, reference) < 2e-6
     assert solution.history.error_estimate[0] < 1e-2
