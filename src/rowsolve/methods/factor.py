@@ -30,7 +30,7 @@ _EVEN = 4.0  # columns whose lengths differ by less need not be made equal
 _TIMES_CHOLESKY = 4.0  # that a factorization takes if that one failed
 _ROOM, _MUCH_ROOM = 2e7, 2e8  # bytes of rows gathered at a time
 SQUARES = 6  # p x p numbers that are in memory while a factor is made
-_ROWS_IN_SINGLE = 512  # whose products are summed in single precision: the sum of more loses what small values need
+_ROWS_IN_SINGLE = 2048  # whose products are summed in single precision: the sum of more loses what small values need
 _POWER_STEPS, _SETTLED = 12, 1.05
 _VECTORS = 4
 
