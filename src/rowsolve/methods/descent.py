@@ -352,7 +352,10 @@ class Descent:
         if self.factor is None or self.fresh:
             return np.zeros(len(self.x))
         if self._inherited is None:
-            of_long_sums = _ROUNDING_OF_LONG_SUMS * _EPS * self.factor.spread_sums(self._slope_at_start)
+            slopes = np.abs(self._slope_at_start)
+            shares = slopes.max(axis=1) / (slopes.max() or 1.0)
+            worst = (slopes / np.where(shares > 0.0, shares, 1.0)[:, None]).max(axis=0)  # of all x
+            of_long_sums = _ROUNDING_OF_LONG_SUMS * _EPS * shares * self.factor.spread_sums(worst)
             self._inherited = self._of_sums(self._residual_sq_at_start) + of_long_sums
         return self._inherited
 

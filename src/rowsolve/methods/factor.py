@@ -155,21 +155,19 @@ class Factor:
 
         So the units of the columns do not matter.
         """
-        return float(self.spread_sums(self.lengths[None, :])[0])
+        return self.spread_sums(self.lengths)
 
-    def spread_sums(self, sizes: np.ndarray) -> np.ndarray:
-        """Return the Frobenius norm of ``(R'R)**-1 D`` for each D, a diagonal that is a row of `sizes`.
+    def spread_sums(self, sizes: np.ndarray) -> float:
+        """Return the Frobenius norm of ``(R'R)**-1 D``, where D is diagonal with `sizes`.
 
         By random vectors that are asked twice, as in `spread`.
         """
-        sums = sizes * noise_of(sizes.shape[1])[:, None, :]
-        flat = sums.reshape(-1, sizes.shape[1])  # the same numbers
-        self.solve(flat)
-        spread = np.linalg.norm(sums, axis=2)
-        flat /= np.where(spread > 0.0, spread, 1.0).reshape(-1, 1)
-        self.solve(flat)
-        again = np.linalg.norm(sizes * sums, axis=2)
-        return np.maximum(np.sqrt(np.mean(spread**2, axis=0)), again.max(axis=0))
+        sums = sizes * noise_of(sizes.size)
+        self.solve(sums)
+        spread = np.linalg.norm(sums, axis=1)
+        sums /= np.where(spread > 0.0, spread, 1.0)[:, None]
+        self.solve(sums)
+        return float(max(np.sqrt(np.mean(spread**2)), np.linalg.norm(sizes * sums, axis=1).max()))
 
 
 def factor_of(system: System, order: np.ndarray, *, rough: bool = False) -> Factor:
