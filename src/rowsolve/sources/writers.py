@@ -254,6 +254,9 @@ class _PatientFile(io.FileIO):
             self.error = error
         return n_bytes
 
+    def flush(self) -> None:
+        """Do nothing: nothing is kept back. After a failed write h5py now and then does not find the inherited one."""
+
     def complain(self) -> None:
         """Raise what went wrong, if anything did."""
         if self.error is not None:
