@@ -137,7 +137,8 @@ def next_turns() -> dict[str, list[Turn]]:
         "refined": [
             Turn("no residual stands out", "done: the least-squares solution"),
             Turn(
-                f"of {_auto._ROWS_FOR_THE_TAIL:,} rows the largest residual is above {wild} times the median, or the "
+                f"of {_auto._ROWS_FOR_THE_TAIL:,} rows (of all, if there are fewer than twice as many) the "
+                f"largest residual is above {wild} times the median, or the "
                 f"root mean square of all above {_auto._HEAVY:g} times it (and {_auto._CLEAN:g} of b); not with `damp` "
                 f"or `bounds`, nor if n < {tall} p",
                 "`quantile`", "A few rows are far off", f"a few residuals are above\n{wild} times the median",
