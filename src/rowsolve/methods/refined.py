@@ -213,10 +213,12 @@ class _Steps:
         self.system.residual_norm = math.sqrt(float(uncertain_sq.sum()))
         still = descent.still[:-1][self.behind].all()  # no x can be bettered; the probe may have to tell how good
         ended = bool(not self.behind.any() or self.tries > _TRIES or (still and descent.probe_is_done))
-        error, factor = np.maximum.reduce([descent.error, floor, descent.inherited]), descent.factor
-        explained = _BEYOND * np.maximum(floor, descent.inherited) * (factor is not None)
-        inexact = (error > np.maximum.reduce([allowed, _HALF_OF_THE_DIGITS * norms(descent.x), explained])).any()
-        if inexact if ended else not still:
+        error, factor, wanting = np.maximum(descent.error, floor), descent.factor, not still
+        if ended:  # only then is it worth the solves that tell what is inherited
+            error = np.maximum(error, descent.inherited)
+            explained = _BEYOND * np.maximum(floor, descent.inherited) * (factor is not None)
+            wanting = (error > np.maximum.reduce([allowed, _HALF_OF_THE_DIGITS * norms(descent.x), explained])).any()
+        if wanting:
             self.method._precondition(
                 descent, slopes, enough, self.tolerance.rtol, self.rng, even=self.even, at_its_end=ended
             )
