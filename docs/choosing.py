@@ -18,7 +18,7 @@ from make import put, race_results
 from rowsolve import _auto, solve
 from rowsolve.experiments.style import new_figure
 from rowsolve.kernels.rows import CSRRows
-from rowsolve.methods import direct
+from rowsolve.methods import direct, spectrum
 from rowsolve.race.report import outcome_in_words, ratio_in_words
 from rowsolve.race.results import REACHED, Outcome, Result
 
@@ -114,20 +114,34 @@ def next_turns() -> dict[str, list[Turn]]:
     """Return what comes after each method."""
     most, tall, spare = _auto._MOST_COLUMNS, _auto._TALL, direct._SPARE
     wild = f"{_auto._WILD:g}"
-    slow, few = f"more than {_auto._SLOW} p rows to go", f"p > {most:,}, n < {tall} p"
+    slow = f"more than {_auto._SLOW} p rows to go"
+    ill = (
+        f"`direct`; `refined` if p > {most:,}, n < {tall} p, or A is sparse and p³ more than "
+        f"{_auto._FACTOR_PER_NUMBER:,} n e"
+    )
     return {
         "randomized": [
             Turn("the error met the tolerance, and fresh rows agree", "done"),
             Turn(
-                f"{slow} at the pace seen",
-                f"`direct`; `refined` if {few}, or A is sparse and p³ more than {_auto._FACTOR_PER_NUMBER:,} n e",
-                "fell slowly, so A is ill-conditioned",
-                f"{slow}:\nill-conditioned (refined if\np > {most:,} or n < {tall} p)",
+                f"{slow} at the pace seen; and of a dense A in memory of at least {millions(spectrum._LEAST_WORK)} "
+                f"numbers, {spectrum._ROWS} rows show that all singular values are alike but for a few (at most "
+                f"{spectrum._BLOCK - 1}); for one b, without `bounds`",
+                '`deflated`, with `source="rows"`', "fell slowly, because rows are much alike",
+                f"{slow}:\nif rows share a few directions",
             ),
+            Turn(f"{slow}, otherwise", ill, "fell slowly, so A is ill-conditioned"),
             Turn(
                 "x keeps moving while the probe comes to rest", "`refined`", "x did not come to rest",
                 "x keeps\nmoving: the\nequations\ncontradict\neach other",
             ),
+        ],
+        "deflated": [
+            Turn("the error met the tolerance, and fresh rows agree", "done"),
+            Turn(
+                f"{slow} all the same", ill, "fell slowly, so A is ill-conditioned",
+                f"else, or slow as well (refined\nif p > {most:,} or n < {tall} p)",
+            ),
+            Turn("x keeps moving while the probe comes to rest", "`refined`", "x did not come to rest"),
         ],
         "direct": [
             Turn(f"{spare} rows beyond the p that are solved, and fresh ones, agree", "done"),
@@ -244,16 +258,17 @@ def _draw_first(axes: Axes) -> None:
 
 def _draw_next(axes: Axes) -> None:
     """Draw the methods, one below the other, with the reasons to go on to the next."""
-    left, width, height, gap = 6.3, 2.45, 0.68, 1.42
+    left, width, height, gap = 6.3, 2.45, 0.54, 1.11
     axes.text(left - 1.2, TOP + 0.62, "… and goes on if it has to", fontsize=12, weight="bold")
     turns, middle = next_turns(), left + width / 2
     costs = {
         "randomized": f"about {_auto._ROWS_TO_CONVERGE} p rows if all is well",
+        "deflated": "the same, without what they share",
         "direct": f"p + {direct._SPARE} rows, solved exactly",
         "refined": "one pass over A a step",
         "quantile": "random rows, none far away",
     }
-    results = ("A x = b", "A x = b", "least squares", "A x = b but for\nsome rows")
+    results = ("A x = b", "A x = b", "A x = b", "least squares", "A x = b but for\nsome rows")
     for i, (name, result) in enumerate(zip(turns, results, strict=True)):
         y = TOP - i * gap
         _box(axes, left, y, width, height, f"$\\bf{{{name}}}$\n{costs[name]}", *_shades(name))
@@ -264,9 +279,9 @@ def _draw_next(axes: Axes) -> None:
         if why:
             _arrow(axes, (middle, y - height / 2), (middle, y - gap + height / 2))
             axes.text(middle + 0.12, y - gap / 2, why, fontsize=9, va="center")
-    _skip(axes, left, TOP, TOP - 2 * gap, turns["randomized"][2].short)
+    _skip(axes, left, TOP, TOP - 3 * gap, turns["randomized"][-1].short)
     end = "if the others do not agree: the x of refined"
-    axes.text(left, TOP - 3 * gap - height / 2 - 0.1, end, fontsize=8.5, va="top", color=FAINT)
+    axes.text(left, TOP - 4 * gap - height / 2 - 0.1, end, fontsize=8.5, va="top", color=FAINT)
 
 
 def _skip(axes: Axes, left: float, start: float, end: float, why: str) -> None:
@@ -283,7 +298,7 @@ def _draw_by_name(axes: Axes) -> None:
     reasons = {
         "refined": "least squares even if\na few rows are far off",
         "quantile": "b known to be wrong\nhere and there",
-        "deflated": "p too large to factor:\ntight clusters, or a few\nlarge singular values",
+        "deflated": "many large singular\nvalues, or sparse rows\nin tight clusters",
         "accelerated-block": "p too large to factor:\nsingular values\nthat decay",
         "block, …": "studies: the methods\nof the paper",
     }

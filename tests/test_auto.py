@@ -80,14 +80,57 @@ def test_x_that_garbage_has_led_astray__is_not_kept():
     assert error / 3 < solution.error_estimate < 10 * error
 
 
-@pytest.mark.parametrize("separation", [0.1, 10.0])
-def test_noisy_clusters__need_no_factor(separation):
-    rng = np.random.default_rng(0)
+def clustered(separation, seed=0):
+    rng = np.random.default_rng(seed)
     A = separation * rng.standard_normal((4, 600))[rng.integers(0, 4, 9_000)] + 0.1 * rng.standard_normal((9_000, 600))
-    b = A @ rng.standard_normal(600)
-    b += 0.05 * np.std(b) * rng.standard_normal(9_000)
+    return A, rng.standard_normal(600)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("separation", [1.0, 10.0])
+def test_tight_clusters__are_solved_without_what_rows_share(separation, seed):
+    A, x_true = clustered(separation, seed)
+    solution = rowsolve.solve(A, A @ x_true, rng=seed)
+    error = relative_error(solution.x, x_true)
+    assert stages(solution) == ["randomized", "deflated"]
+    assert solution.status is Status.CONVERGED
+    assert error < 2e-6
+    assert error / 3 < solution.error_estimate < 10 * error
+    assert solution.passes < 4
+    assert "because rows are much alike: 'deflated' took" in solution.message
+
+
+def test_clusters__with_directions_that_rows_barely_have_are_solved_from_a_sample():
+    A, x_true = clustered(1.0)
+    V = np.linalg.qr(np.random.default_rng(1).standard_normal((600, 600)))[0]
+    A = (A @ V) * np.append(np.ones(595), np.full(5, 1e-3))
+    solution = rowsolve.solve(A, A @ x_true, rng=0)
+    assert stages(solution) == ["randomized", "deflated", "direct"]
+    assert solution.status is Status.CONVERGED
+    assert relative_error(solution.x, x_true) < 1e-6
+
+
+def test_clusters__within_bounds_or_with_several_right_hand_sides_need_another_method():
+    A, x_true = clustered(1.0)
+    bounded = rowsolve.solve(A, A @ x_true, bounds=(-9.0, 9.0), rng=0)
+    several = rowsolve.solve(A, A @ np.stack([x_true, x_true[::-1]], axis=1), rng=0)
+    for solution in (bounded, several):
+        assert "deflated" not in stages(solution)
+        assert solution.status is Status.CONVERGED
+    assert relative_error(bounded.x, x_true) < 2e-6
+    assert relative_error(several.x[:, 1], x_true[::-1]) < 2e-6
+
+
+@pytest.mark.parametrize(
+    ("separation", "on_the_way"), [(0.1, ["randomized"]), (1.0, ["randomized", "deflated"]), (10.0, ["randomized"])]
+)
+def test_noisy_clusters__need_no_factor(separation, on_the_way):
+    A, x_true = clustered(separation)
+    b = A @ x_true
+    b += 0.05 * np.std(b) * np.random.default_rng(1).standard_normal(9_000)
     solution = rowsolve.solve(A, b, rng=0)
     error = relative_error(solution.x, np.linalg.lstsq(A, b)[0])
+    assert stages(solution) == [*on_the_way, "refined"]
     assert solution.status is Status.CONVERGED
     assert error < 2e-6
     assert error / 3 < solution.error_estimate < 10 * error

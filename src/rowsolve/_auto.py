@@ -20,10 +20,11 @@ from rowsolve._monitor import Monitor
 from rowsolve._solution import Status
 from rowsolve._system import System
 from rowsolve.kernels.rows import CSRRows, norm
-from rowsolve.methods import Direct, Method, Quantile, Randomized, Refined
+from rowsolve.methods import Deflated, Direct, Method, Quantile, Randomized, Refined
 from rowsolve.methods.factor import SQUARES
+from rowsolve.methods.spectrum import look_at_spectrum, worth_a_look
 
-__all__ = ["Auto", "Choice", "first_choice", "is_hopeless", "next_choice"]
+__all__ = ["Auto", "Choice", "first_choice", "is_hopeless", "next_choice", "rows_share_much"]
 
 # Measured on two cores; what matters are the ratios, which vary little between machines.
 _TINY = 5e7  # multiplications of a factorization of all rows: about 2 ms
@@ -43,6 +44,7 @@ _ROWS_TO_LEAVE_OUT, _FEWEST_COLUMNS = 2000, 64  # times p rows, to look for wild
 _CLEAN = 1e-4  # relative residual below which there is nothing to be torn by
 
 _SAYS = {
+    "deflated": "'deflated' took random rows without what they share.",
     "direct": "a sample of the rows was solved with 'direct'.",
     "randomized": "Rows were taken at random with 'randomized', without replacement.",
     "refined": "'refined' looked for the least-squares solution.",
@@ -76,22 +78,25 @@ def first_choice(system: System, rtol: float) -> Choice:
 
 
 def next_choice(
-    system: System, method: Method, status: Status, *, suspicious: bool, outside: bool = False
+    system: System, method: Method, status: Status, *, suspicious: bool, outside: bool = False, sharing: bool = False
 ) -> Choice | None:
     """Return what comes after a `method` that ended with `status`; None if nothing does.
 
     `suspicious` tells that x did not come to rest, `outside` that x was not within its bounds, of which `Direct` knows
-    nothing; within, it is the answer.
+    nothing; within, it is the answer. `sharing` tells that a few directions in which rows are alike are what made them
+    slow.
     """
     if isinstance(method, Direct) and outside and status in (Status.CONVERGED, Status.PRECISION):
         return Choice("x was outside the bounds: ", Refined())
     if isinstance(method, Direct) and status is Status.INCONSISTENT:
         why = "The other rows do not agree to the tolerance, so the equations contradict each other or are rounded: "
         return Choice(why, Refined())
-    if not isinstance(method, Randomized) or status not in (Status.SLOW, Status.INCONSISTENT):
+    if not isinstance(method, Randomized | Deflated) or status not in (Status.SLOW, Status.INCONSISTENT):
         return None
     if suspicious:
         return Choice("x did not come to rest, so the equations seem to contradict each other: ", Refined())
+    if status is Status.SLOW and sharing and isinstance(method, Randomized):
+        return Choice("The error fell slowly, because rows are much alike: ", Deflated("rows"))
     if status is Status.SLOW:
         why = "The error fell slowly, so A is ill-conditioned: "
         return Choice(why, Direct() if _can_be_factored(system) else Refined())
@@ -102,6 +107,17 @@ def is_hopeless(monitor: Monitor) -> bool:
     """Tell whether anything else is clearly faster than the random rows that `monitor` has seen."""
     slow = len(monitor.rows) > 2 and monitor.fewest_rows_left > _SLOW * monitor.n_columns
     return slow or monitor.suspicious
+
+
+def rows_share_much(system: System, status: Status, rng: np.random.Generator) -> bool:
+    """Tell whether a few directions in which rows are alike are what made random ones slow: look at some, if so."""
+    look = status is Status.SLOW and system.n_rhs == 1 and _is_plain(system) and worth_a_look(system)
+    return look and look_at_spectrum(system, rng).shared is not None
+
+
+def _is_plain(system: System) -> bool:
+    """Tell whether nothing but the equations asks for an x: neither damping nor bounds."""
+    return system.damp == 0.0 and system.bounds is None
 
 
 def _is_sparse(system: System) -> bool:
@@ -178,18 +194,15 @@ class Auto:
             status = self._stage(self.choice)
             suspicious = any(monitor.suspicious for monitor in self.run.monitors)
             self.choice = next_choice(
-                self.system, self.choice.method, status, suspicious=suspicious, outside=self.run.cut_off
-            )
+                self.system, self.choice.method, status,
+                suspicious=suspicious, outside=self.run.cut_off, sharing=rows_share_much(self.system, status, self.rng),
+            )  # fmt: skip
             if self.choice is not None and self.run.rows_allowed < self.system.n_rows:  # it would read all at once
                 return Status.MAX_PASSES
             if self.choice is not None:
                 self.start, self.run = self._start_of(self.choice.method), None
-        torn = isinstance(self.run.method, Refined) and status is Status.CONVERGED and self._is_plain()
+        torn = isinstance(self.run.method, Refined) and status is Status.CONVERGED and _is_plain(self.system)
         return self._without_wild_rows(self.run) if torn and self._has_wild_rows() else status
-
-    def _is_plain(self) -> bool:
-        """Tell whether x is what 'quantile' can look for: without damping or bounds."""
-        return self.system.damp == 0.0 and self.system.bounds is None
 
     def _stage(self, choice: Choice) -> Status:
         """Run one method."""
@@ -211,7 +224,7 @@ class Auto:
         """
         system, last, start = self.system, self.run, (self.x0, None)
         plain = system.n_rhs == 1 and system.bounds is None and not system.stored and not self.x0.any()
-        if not plain or not isinstance(method, Refined) or not isinstance(last.method, Randomized):
+        if not plain or not isinstance(method, Refined) or not isinstance(last.method, Randomized | Deflated):
             return start
         order, _ = system.sample(ROWS_TO_CHECK, self.rng)
         off, b = residuals_of(system, order, last.x), system.b[order]

@@ -39,6 +39,7 @@ _STEADY = 64  # columns from which on the error decays steadily
 _SHRUNK = 30.0  # times the tolerance
 _NEAR = 10.0  # times how far x may be from a row: no more can be asked where rounding ends the run
 _FAR = 4  # times the usual rows of a burst
+_GROWN = 2  # times the rows of the last
 _STEPS_TO_GO_BY = 3
 _ODD = 3.0  # excess at which it is time to look more often: it is about 1 if the equations agree
 _GROWTH = 1 / 128  # of the run so far: a long run of small bursts would be all overhead
@@ -390,7 +391,7 @@ class Run:
             return max(left, self.system.n_columns / 4)
         if self.monitor.excess > _ODD:
             return rows
-        return max(rows, min(left / 2, _FAR * rows))
+        return max(rows, min(left / 2, _FAR * rows, _GROWN * self.monitor.rows[-1]))
 
     def _rows_that_disagree(self) -> np.ndarray:
         """Check fresh rows, then all if asked to; return some of those from which x is too far away.

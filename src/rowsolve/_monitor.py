@@ -37,7 +37,7 @@ __all__ = ["Monitor", "Tolerance"]
 _CONTRADICTION = 1e5
 _UNLUCKY = 1e3
 _SUSPICION = 1e3  # excess that would be odd if the equations agreed, but proves nothing
-_ODD, _LEAP = 30.0, 20.0  # the same of one that has grown so many times in a burst; in slow directions it levels out
+_ODD, _LEAP = 30.0, 20.0  # the same of one that has grown so many times in two bursts; in slow directions it levels out
 _ROUNDING = 8.0  # a row is satisfied if x is within this many units of rounding of its hyperplane
 _BEHIND = 10.0  # how much further x may have come than z
 _STILLNESS = 8  # times p rows without a move of z, before what is left of it counts as out of reach of all rows
@@ -122,6 +122,7 @@ class Monitor:
         self.noise = math.nan  # how far a row moves x, as a rule, when equations contradict
         self.suspicious = False  # whether they may do so
         self.excess = math.nan  # see `_excess`
+        self.excesses_before = (math.nan, math.nan)  # after the last burst but one, and after the last
         self.rounding, self.window, self.eps = 1.0, 1.0, tolerance.eps  # see `Plan`
 
     @property
@@ -160,8 +161,9 @@ class Monitor:
             self.error = max(self.error, self._extrapolate(), self._worst(x) if self.warm and not spent else 0.0)
         if good and self.error <= self.allowed:
             return Status.CONVERGED
-        before, self.excess = self.excess, self._excess(drop, probe_drop, x)
-        leaps = self.excess > _ODD and self.excess > _LEAP * before > 0.0
+        before, self.excess = (self.excesses_before[1], self.excess), self._excess(drop, probe_drop, x)
+        leaps = self.excess > _ODD and any(self.excess > _LEAP * earlier > 0.0 for earlier in before)
+        self.excesses_before = before
         self.suspicious = (leaps or self.excess > _SUSPICION) and not exact
         contradictory = self._contradictory(self.excess)
         if exact:

@@ -119,6 +119,8 @@ class System:
         The least and the largest value of each entry of x, for methods that take bounds.
     rank : int or None
         The rank of A, once a factorization has told it.
+    spectrum : Spectrum or None
+        What some rows tell of the singular values of A, once they have been looked at.
     room : float
         Bytes that a method may use for what it makes of the rows.
     residual_norm : float
@@ -151,6 +153,7 @@ class System:
         self.damp = damp
         self.bounds = bounds
         self.rank: int | None = None
+        self.spectrum: Any = None
         self.residual_norm = math.nan
         self.rows_read = 0
         self.odd = np.full(3, -1)

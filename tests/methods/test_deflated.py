@@ -58,7 +58,8 @@ def test_clusters__of_any_number_are_solved_within_45_p_rows_in_all(n_clusters, 
     centres = rng.standard_normal(p) + separation * rng.standard_normal((k, p))
     A = centres[rng.integers(0, k, 10 * p)] + 0.1 * rng.standard_normal((10 * p, p))
     x_true = rng.standard_normal(p)
-    solution = rowsolve.solve(A, A @ x_true, Deflated(n_clusters=n_clusters and k), rng=0)
+    rtol = 0.9e-6  # with a hundred columns the estimate scatters by a tenth
+    solution = rowsolve.solve(A, A @ x_true, Deflated(n_clusters=n_clusters and k), rtol=rtol, rng=0)
     error = relative_error(solution.x, x_true)
     assert solution.status is Status.CONVERGED
     assert error <= 1e-6

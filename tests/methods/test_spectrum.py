@@ -10,17 +10,21 @@ from scipy import sparse
 import rowsolve
 from rowsolve import Status
 from rowsolve._system import System
-from rowsolve.methods.spectrum import Spectrum, look_at_spectrum, worth_a_look
+from rowsolve.methods.spectrum import Spectrum, look_at_spectrum, outliers_of, worth_a_look
 from rowsolve.sources import open_rows
 
 pytestmark = pytest.mark.compiled  # sizes for which a look is worth it
 
 N, P = 6000, 400
+X = np.random.default_rng(8).standard_normal(P)
 
 
 def look(A, damp=0.0, seed=0):
-    system = System(open_rows(A), np.zeros(len(A)), damp=damp)
-    return look_at_spectrum(system, np.random.default_rng(seed))
+    """Return what some rows tell, and what all make of it."""
+    system = System(open_rows(A), A @ X, damp=damp)
+    spectrum = look_at_spectrum(system, np.random.default_rng(seed))
+    assert look_at_spectrum(system, np.random.default_rng(seed + 1)) is spectrum  # one look is enough
+    return spectrum, outliers_of(system, spectrum.shared)
 
 
 def clustered(n_clusters, spread, seed=0):
@@ -36,24 +40,25 @@ def with_noise(A, noise=0.1, seed=1):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_normal_rows__have_nothing_that_stands_out(seed):
-    assert look(gaussian(N, P, seed=seed)[0], seed=seed) == Spectrum()
+    assert look(gaussian(N, P, seed=seed)[0], seed=seed) == (Spectrum(), None)
 
 
 @pytest.mark.parametrize("tail", [1.5, 3.0])
 @pytest.mark.parametrize("seed", range(3))
 def test_rows_of_very_different_lengths__are_no_reason_to_hunt(tail, seed):
     lengths = np.random.default_rng(seed).pareto(tail, N)[:, None]
-    assert look(gaussian(N, P)[0] * lengths).even
+    assert look(gaussian(N, P)[0] * lengths)[0].even
 
 
 @pytest.mark.parametrize(("n_clusters", "spread"), [(1, 0.01), (1, 1.0), (4, 0.1), (4, 1.0), (9, 0.1)])
 @pytest.mark.parametrize("damp", [0.0, 20.0])
 def test_outliers__are_those_of_all_rows(n_clusters, spread, damp):
     A = clustered(n_clusters, spread)
-    unevenness, outliers = look(A, damp)
+    spectrum, outliers = look(A, damp)
     values, vectors = np.linalg.eigh(A.T @ A + damp**2 * np.eye(P))
     largest = vectors[:, -n_clusters:].T
-    assert unevenness == 1.0
+    assert spectrum.even
+    np.testing.assert_allclose(spectrum.shared.equations @ X, spectrum.shared.targets, rtol=1e-10)
     assert outliers.vectors.shape == (n_clusters, P)
     assert np.linalg.svd(outliers.vectors @ largest.T, compute_uv=False)[-1] > 0.999
     np.testing.assert_allclose(outliers.vectors @ outliers.vectors.T, np.eye(n_clusters), atol=1e-12)
@@ -77,17 +82,19 @@ def test_values_that_decay__are_not_even(condition):
     rng = np.random.default_rng(0)
     V = np.linalg.qr(rng.standard_normal((P, P)))[0]
     A = rng.standard_normal((N, P)) * np.geomspace(1, 1 / condition, P) @ V
-    spectrum = look(A)
-    assert spectrum.outliers is None
+    spectrum, _ = look(A)
+    assert spectrum.shared is None
     assert spectrum.unevenness == pytest.approx(np.log(condition), rel=0.2)
     assert not spectrum.even
-    assert look(A, damp=10.0 * np.sqrt(N)).even  # all values are that of the damping
+    assert look(A, damp=10.0 * np.sqrt(N))[0].even  # all values are that of the damping
 
 
 def test_directions__that_all_rows_deny_are_not_used():
     A = clustered(2, 0.1)
     A[17] = 1e7 * np.random.default_rng(1).standard_normal(P)  # in no sample but by chance
-    assert look(A) == Spectrum()
+    spectrum, outliers = look(A)
+    assert len(spectrum.shared.equations) == 2
+    assert outliers is None
 
 
 def test_look__is_not_taken_at_small_or_sparse_systems():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowsolve._auto import first_choice, is_hopeless, next_choice
+from rowsolve._auto import first_choice, is_hopeless, next_choice, rows_share_much
 from rowsolve._solution import Status
 from rowsolve.inspection.report import Noise, Prediction
 from rowsolve.inspection.words import seconds_in_words
@@ -34,7 +34,8 @@ def advise(run: Run, predictions: tuple[Prediction, ...], noise: Noise, rtol: fl
     exact = predicted["randomized" if first.least_squares else first.name]  # never ends where equations contradict
     contradictory = noise.suspected or (exact.reaches is False and exact.rows is None)
     status = Status.INCONSISTENT if contradictory else Status.SLOW if is_hopeless(monitor) else Status.CONVERGED
-    then = next_choice(run.system, first, status, suspicious=contradictory or monitor.suspicious)
+    suspicious, sharing = contradictory or monitor.suspicious, rows_share_much(run.system, status, run.rng)
+    then = next_choice(run.system, first, status, suspicious=suspicious, sharing=sharing)
     words, method = [f"{why}`auto` begins with '{first.name}'."], then.method.name if then else "auto"
     if noise.n_wild and noise.relative == 0.0:
         words.append("A few rows are far off and the others agree, so it will end with 'quantile', without them.")

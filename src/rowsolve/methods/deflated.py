@@ -15,6 +15,7 @@ from rowsolve.kernels.rows import DeflatedRows, room_for_vectors
 from rowsolve.kernels.sampling import deal, new_cards
 from rowsolve.methods.base import one_of, positive_integer
 from rowsolve.methods.oblivious import ONE_BY_ONE, Oblivious, ObliviousPlan
+from rowsolve.methods.spectrum import Shared, look_at_spectrum, worth_a_look
 
 __all__ = ["Deflated"]
 
@@ -102,14 +103,15 @@ class Deflated(Oblivious):
     source : {"clusters", "rows"}
         ``"clusters"``: the centroid equations (mean of rows, mean of their b) of online k-means by direction, over 3 p
         random rows. For rows in tight clusters, however tight. ``"rows"``: the leading right singular vectors of a
-        sample of rows, which are combinations of these; it reads three rows for each. For A with some tens of outlying
-        singular values.
+        sample of rows, which are combinations of these; it reads three rows for each. For A with outlying singular
+        values.
     n_clusters : int or None
         For ``"clusters"``; None stands for 16, or a quarter of the columns if that is less. More than
         there are do no harm.
     n_equations : int or None
-        For ``"rows"``: as many as there are outlying singular values, or somewhat more. None stands for 64, or for the
-        number of columns if that is smaller.
+        For ``"rows"``: as many as there are outlying singular values, or somewhat more. None stands for those that
+        stand out in a large system where 512 rows show that there are a few and that the others are alike; else for
+        64, or for the number of columns if that is smaller.
     memory : int
         Remember so many directions: fewer rows on hard systems (see `rowsolve.methods.oblivious.Oblivious`).
     """
@@ -142,6 +144,8 @@ class Deflated(Oblivious):
             few = min(CLUSTERS, max(4, system.n_columns // 4), system.n_rows)
             equations, eps = _centroids(system, self.n_clusters or few, rng)
             count = len(equations[0])
+        elif (shared := self._shared(system, rng)) is not None:
+            equations, count, eps = shared[:2], len(shared.equations), EPS_OF_A_SUM * shared.n_rows
         else:
             count, eps = self._n_combinations(system), 0.0
             equations = _sampled(system, ROWS_FOR_ONE * count, rng)
@@ -152,6 +156,10 @@ class Deflated(Oblivious):
     def _fits(self, stored) -> bool:
         """Tell whether equations that are stored with the rows are those that are asked for."""
         return stored.targets is not None and self.n_clusters in (None, stored.n_clusters)
+
+    def _shared(self, system, rng) -> Shared | None:
+        """Return what rows share if it is up to them how much that is, and a look at some costs little."""
+        return look_at_spectrum(system, rng).shared if self.n_equations is None and worth_a_look(system) else None
 
     def _n_combinations(self, system):
         most = min(system.n_rows, system.n_columns)

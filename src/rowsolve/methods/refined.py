@@ -18,7 +18,7 @@ from rowsolve.methods.box import BoxDescent
 from rowsolve.methods.descent import Descent, norms
 from rowsolve.methods.exact import ExactSteps
 from rowsolve.methods.factor import SQUARES, Factor, factor_of
-from rowsolve.methods.spectrum import Spectrum, look_at_spectrum, worth_a_look
+from rowsolve.methods.spectrum import Spectrum, look_at_spectrum, outliers_of, worth_a_look
 
 if TYPE_CHECKING:
     from rowsolve._monitor import Tolerance
@@ -110,7 +110,8 @@ class Refined(StepMethod):
         pays = cost <= (left if auto and spectrum.even else _MOST_PASSES)
         sampled = self.preconditioner != "none" and pays and n_rows < system.n_rows
         if not sampled or (auto and system.clock.left < math.inf):
-            return Descent(system, x0, rng, outliers=spectrum.outliers, probe=probe), spectrum.even
+            outliers = outliers_of(system, spectrum.shared)
+            return Descent(system, x0, rng, outliers=outliers, probe=probe), spectrum.even
         factor, order = self._factor(system, n_rows, rng, rough=spectrum.unevenness < _ROUGH)
         if factor.deficient or (factor.spread * factor.lengths.max()) ** 2 * _EPS > _FEW_DIGITS:
             return Descent(system, x0, rng, factor), spectrum.even

@@ -1,8 +1,9 @@
 """What a few rows tell of the singular values of A: whether some stand out, and whether the others are alike.
 
 Rows that share something (a column that is not centred, the centroids of clusters) give A a few singular values far
-above the others. They hold up conjugate gradients, once for each and again for rounding, although the directions that
-belong to them are easily found; when gradients are shrunk along these, the pace is that of the others.
+above the others. They hold up random rows, and conjugate gradients, once for each and again for rounding, although the
+directions that belong to them are easily found. When these are known as equations, or gradients are shrunk along them,
+the pace is that of the others.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from rowsolve.methods.factor import gather
 if TYPE_CHECKING:
     from rowsolve._system import System
 
-__all__ = ["Outliers", "Spectrum", "look_at_spectrum", "worth_a_look"]
+__all__ = ["Outliers", "Shared", "Spectrum", "look_at_spectrum", "outliers_of", "worth_a_look"]
 
 _ROWS = 512  # that are looked at
 _SHARE = 8  # of all rows, at most one in so many
@@ -47,11 +48,23 @@ class Outliers(NamedTuple):
         gradients += ((gradients @ self.vectors.T) * (self.weights - 1.0)) @ self.vectors
 
 
+class Shared(NamedTuple):
+    """What some rows share: combinations of them in the directions in which they are far larger than in others.
+
+    ``equations @ x = targets`` holds as far as the rows agree; `mean` is the mean square of a row in another direction.
+    """
+
+    equations: np.ndarray
+    targets: np.ndarray
+    n_rows: int
+    mean: float
+
+
 class Spectrum(NamedTuple):
-    """How uneven the eigenvalues of ``A'A`` seem to be (see `_unevenness`), but for `outliers` if there are any."""
+    """How uneven the eigenvalues of ``A'A`` seem to be (see `_unevenness`), but for what rows share, if anything."""
 
     unevenness: float = 1.0
-    outliers: Outliers | None = None
+    shared: Shared | None = None
 
     @property
     def even(self) -> bool:
@@ -67,8 +80,13 @@ def worth_a_look(system: System) -> bool:
 
 
 def look_at_spectrum(system: System, rng: np.random.Generator) -> Spectrum:
-    """Look at some random rows of A, which are counted."""
-    order = np.sort(system.sample(min(_ROWS, system.n_rows // _SHARE), rng)[0])
+    """Look at some random rows of A, which are counted, unless that has been done before."""
+    if system.spectrum is None:
+        system.spectrum = _spectrum_of(system, np.sort(system.sample(min(_ROWS, system.n_rows // _SHARE), rng)[0]), rng)
+    return system.spectrum
+
+
+def _spectrum_of(system: System, order: np.ndarray, rng: np.random.Generator) -> Spectrum:
     system.count(order)
     (part,) = system.parts(order)
     (rows,) = gather(part, system.n_columns, room=np.inf)
@@ -84,7 +102,28 @@ def look_at_spectrum(system: System, rng: np.random.Generator) -> Spectrum:
             return Spectrum(unevenness)
         inside = rows @ found.T
         mean = (np.vdot(rows, rows) - np.vdot(inside, inside)) / (system.n_columns - len(found)) + damp_sq
-    return Spectrum(outliers=_made_exact(system, found, float(mean) * system.n_rows / order.size))
+        mix = _orthonormal(inside.T)
+        return Spectrum(shared=Shared(mix @ rows, mix @ part.of(system.b)[part.order], order.size, float(mean)))
+
+
+def outliers_of(system: System, shared: Shared | None) -> Outliers | None:
+    """Return the directions that rows share as all of them have it; None if they share nothing, or something else.
+
+    What a sample tells of a direction is not enough: the value left beside it would still be a multiple of the others.
+    So one more power step is taken, with all rows.
+    """
+    if shared is None:
+        return None
+    found, mean = _orthonormal(shared.equations), shared.mean * system.n_rows / shared.n_rows
+    moved = gram_times(system, found)
+    basis = _orthonormal(moved)
+    overlap = found @ basis.T
+    if not np.linalg.svd(overlap, compute_uv=False)[-1] > _SAME:
+        return None
+    # Outlying directions keep to themselves: in the new basis A'A is what takes the old one to where it has moved.
+    matrix = np.linalg.solve(overlap, moved @ basis.T)
+    values, turn = np.linalg.eigh((matrix + matrix.T) / 2.0)
+    return Outliers(turn.T @ basis, mean / values, float(values[-1])) if values[0] > mean else None
 
 
 def _unevenness(rows: np.ndarray, damp_sq: float) -> float:
@@ -109,23 +148,6 @@ def _outlying(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     products = rows @ block.T
     values, turn = np.linalg.eigh(products.T @ products)
     return turn[:, values > _STANDS_OUT * values[0]].T @ block
-
-
-def _made_exact(system: System, found: np.ndarray, mean: float) -> Outliers | None:
-    """Take one more power step, with all rows. Return the directions with their values.
-
-    What a sample tells of a direction is not enough: the value left beside it would still be a multiple of the others.
-    None if all rows tell something else.
-    """
-    moved = gram_times(system, found)
-    basis = _orthonormal(moved)
-    overlap = found @ basis.T
-    if not np.linalg.svd(overlap, compute_uv=False)[-1] > _SAME:
-        return None
-    # Outlying directions keep to themselves: in the new basis A'A is what takes the old one to where it has moved.
-    matrix = np.linalg.solve(overlap, moved @ basis.T)
-    values, turn = np.linalg.eigh((matrix + matrix.T) / 2.0)
-    return Outliers(turn.T @ basis, mean / values, float(values[-1])) if values[0] > mean else None
 
 
 def _orthonormal(vectors: np.ndarray) -> np.ndarray:
