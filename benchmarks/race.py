@@ -138,7 +138,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--case", action="append", default=[], metavar="NAME", help="a case or a family; repeatable")
     parser.add_argument("--list", action="store_true", help="show the cases and stop")
     parser.add_argument("--threads", type=int, help="for everybody (default: all cores, quick 1)")
-    parser.add_argument("--repeats", type=int, help="rounds in which all take turns (default: 5, quick 3)")
+    parser.add_argument("--repeats", type=int, help="rounds in which all take turns (default: 10, quick 3)")
     parser.add_argument("--limit", type=float, help="seconds that a run may take (default: 60, quick 0.3)")
     asked = parser.parse_args()
     if any(one is not None and one <= 0 for one in (asked.threads, asked.repeats, asked.limit)):
@@ -159,7 +159,7 @@ def main() -> int:
         return 2
     path = RESULTS / ("race-quick.json" if asked.quick else "race.json")
     results = load(path) if asked.case else []
-    repeats, limit, threads = (3, 0.3, 1) if asked.quick else (5, 60.0, available_cores())
+    repeats, limit, threads = (3, 0.3, 1) if asked.quick else (10, 60.0, available_cores())
     rules = Rules(repeats=asked.repeats or repeats, limit=asked.limit or limit, threads=asked.threads or threads)
     for case in cases:
         why_not = case.why_not(quick=asked.quick)

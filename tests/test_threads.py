@@ -49,6 +49,33 @@ def test_available_cores__respects_quota_and_affinity(tmp_path, monkeypatch):
     assert available_cores() == 1
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system does not tell cores")
+def test_workers__wake_up_on_another_core_and_may_then_run_on_any():
+    mine = os.sched_getaffinity(0)
+    asked, set_affinity = [], os.sched_setaffinity
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "sched_setaffinity", lambda thread, cores: (asked.append(cores), set_affinity(thread, cores)))
+        for _ in range(5):
+            assert run_together([lambda: os.sched_getaffinity(0)] * 2) == [mine, mine]
+    kept_away = [cores for cores in asked if cores != mine]
+    assert all(len(mine - cores) == 1 for cores in kept_away)
+    assert len(kept_away) == (5 if len(mine) > 1 else 0)
+
+
+@pytest.mark.parametrize("missing", ["affinity", "core", "permission"])
+def test_workers__do_without_a_choice_of_cores(monkeypatch, missing):
+    def refuse(*_):
+        raise PermissionError
+
+    if missing == "affinity":
+        monkeypatch.delattr(os, "sched_setaffinity", raising=False)
+    elif missing == "core":
+        monkeypatch.setattr(_threads, "_core", lambda: -1)
+    else:
+        monkeypatch.setattr(os, "sched_setaffinity", refuse, raising=False)
+    assert run_together([lambda: 1, lambda: 2]) == [1, 2]
+
+
 def test_run_together__runs_side_by_side_and_keeps_the_order():
     gate = threading.Barrier(3, timeout=30)
 

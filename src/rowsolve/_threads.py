@@ -41,24 +41,56 @@ def _quota() -> float:
     return granted if granted > 0.0 else math.inf
 
 
+def _cores_of_this_thread() -> set[int]:
+    """Return the cores that this thread may run on, if that can be told and changed."""
+    return os.sched_getaffinity(0) if hasattr(os, "sched_setaffinity") and _core() >= 0 else set()
+
+
+def _allow(thread: int | None, cores: set[int]) -> None:
+    """Let a thread (0 is this one) run on `cores` only, if there are any."""
+    if cores and thread is not None:
+        with suppress(OSError):
+            os.sched_setaffinity(thread, cores)
+
+
+def _core() -> int:
+    """Return the core that this thread is on; -1 if that cannot be told."""
+    return _sched_getcpu()()
+
+
+@cache
+def _sched_getcpu() -> Callable[[], int]:
+    import ctypes
+
+    try:
+        return ctypes.CDLL(None).sched_getcpu
+    except (OSError, TypeError, AttributeError):  # not Linux
+        return lambda: -1
+
+
 class _Worker:
     """A thread that waits for a call, makes it, and waits again.
 
-    Two locks handed to and fro: a queue with futures takes half as long again to wake it.
+    Two locks handed to and fro: a queue with futures takes half as long again to wake it. It is woken on another core
+    than that of its caller, and may then run anywhere again: a kernel that likes to leave cores asleep wakes it where
+    the caller runs, so that both share one core for some milliseconds, which is as long as a call takes.
     """
 
     def __init__(self) -> None:
         self._go, self._done = threading.Lock(), threading.Lock()
         self._go.acquire()
         self._call: Callable[[], Any] | None = None
+        self._cores: set[int] = set()  # that it may run on, if it was kept from one of them
         self.result: Any = None
         self.error: BaseException | None = None
-        threading.Thread(target=self._serve, name="rowsolve", daemon=True).start()
+        self._thread = threading.Thread(target=self._serve, name="rowsolve", daemon=True)
+        self._thread.start()
 
     def _serve(self) -> None:
         while True:
             self._go.acquire()
             assert self._call is not None
+            _allow(0, self._cores)
             try:
                 self.result, self.error = self._call(), None
             except BaseException as error:
@@ -70,6 +102,8 @@ class _Worker:
     def start(self, call: Callable[[], Any]) -> None:
         self._done.acquire(blocking=False)  # it may be free if Ctrl-C came just when the last call ended
         self._call = call
+        self._cores = _cores_of_this_thread()
+        _allow(self._thread.native_id, self._cores - {_core()} if len(self._cores) > 1 else set())
         self._go.release()
 
     def wait(self) -> None:

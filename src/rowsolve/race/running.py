@@ -18,7 +18,7 @@ __all__ = ["Rules", "run_race"]
 
 TOO_SLOW_TO_REPEAT = 10.0  # times the best of the search
 CHEAP_TO_REPEAT = 1.0  # seconds: below, it is run twice at least, because the machine may have hiccupped
-REST = 0.05  # seconds before each run: threads of the library before spin for a while on cores that others need
+REST = 0.15  # seconds before each run: those of OpenBLAS spin for 0.11 s more on cores that others need
 STALLED = 3  # runs in a row that came no nearer
 RUNS_IN_TIME = 2.0  # the search of one contestant, and all rounds but the first, in time limits
 
