@@ -157,7 +157,8 @@ class Refined(StepMethod):
         final = n_factored == system.n_rows or (n_factored > 0 and not at_its_end and (not auto or len(slopes) == 1))
         if final or self.preconditioner == "none":
             return
-        worst = int(np.argmax(np.nan_to_num(descent.error / enough, posinf=math.inf)))  # 0 of 0 is nothing
+        alone = system.n_rhs == 1
+        worst = 0 if alone else int(np.argmax(np.nan_to_num(descent.error / enough, posinf=math.inf)))  # 0 of 0 is 0
         digits = math.log(descent.error[worst] / enough[worst]) if descent.x.any() else -math.log(max(rtol, _EPS))
         only_all = self.preconditioner == "all" or bounded or n_factored > 0
         n_rows, cost = cheapest_sample(system, digits, only_all=only_all)
