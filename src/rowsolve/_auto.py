@@ -19,7 +19,8 @@ from rowsolve._drive import Run
 from rowsolve._monitor import Monitor
 from rowsolve._solution import Status
 from rowsolve._system import System
-from rowsolve.kernels.rows import CSRRows, norm
+from rowsolve._vectors import norm
+from rowsolve.kernels.rows import CSRRows
 from rowsolve.methods import Deflated, Direct, Method, Quantile, Randomized, Refined
 from rowsolve.methods.factor import SQUARES
 from rowsolve.methods.spectrum import look_at_spectrum, worth_a_look

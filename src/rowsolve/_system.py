@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from rowsolve._threads import run_together
-from rowsolve.kernels.rows import NON_FINITE, ZERO, ZERO_AGAINST_B, frozen, norms_at, norms_of, sum_of_squares
+from rowsolve._vectors import sum_of_squares
+from rowsolve.kernels.rows import NON_FINITE, ZERO, ZERO_AGAINST_B, frozen, norms_at, norms_of
 
 if TYPE_CHECKING:
     from rowsolve.sources import Source

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from rowsolve._threads import available_cores
-from rowsolve.kernels.rows import frozen, sum_of_squares
+from rowsolve._vectors import sum_of_squares
+from rowsolve.kernels.rows import frozen
 from rowsolve.methods import METHODS, Method, Refined
 from rowsolve.methods.base import positive_integer
 from rowsolve.sources import Source, Store, StoredRows, load_system, open_rows

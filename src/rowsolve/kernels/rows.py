@@ -9,7 +9,6 @@ for both updates. Entries may be float32 or float64; sums and the vectors that r
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,19 +54,6 @@ def frozen(array: np.ndarray) -> np.ndarray:
     view = np.asarray(array).view()
     view.flags.writeable = False
     return view
-
-
-def sum_of_squares(vector: np.ndarray) -> float:
-    """Return ``sum(vector**2)`` at the speed of memory; it may leave the range of float64.
-
-    Not by BLAS: its threads go on spinning for a while, on the cores that ours are about to need.
-    """
-    return float(np.einsum("i,i", vector, vector))
-
-
-def norm(vector: np.ndarray) -> float:
-    """Return the norm of a short vector, in a third of the time that numpy's takes."""
-    return math.sqrt(vector.dot(vector))
 
 
 def _dense_dot(rows, i, x):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from rowsolve._blas import blas_threads
-from rowsolve.kernels.rows import norm
-from rowsolve.methods.descent import Descent, norms, products
+from rowsolve._vectors import norm, norms, products
+from rowsolve.methods.descent import Descent
 from rowsolve.methods.factor import Factor, find_odd_rows
 
 if TYPE_CHECKING:

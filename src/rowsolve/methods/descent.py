@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rowsolve._blas import blas_threads
+from rowsolve._vectors import norm, norms, products
 from rowsolve.kernels.gradient import ROWS_OF_A_SUM, add_gradients
 from rowsolve.kernels.many import add_gradients_of_many, laid_out
-from rowsolve.kernels.rows import DenseRows, norm
+from rowsolve.kernels.rows import DenseRows
 from rowsolve.methods.factor import Factor, find_odd_rows
 
 if TYPE_CHECKING:
     from rowsolve._system import Piece, System
     from rowsolve.methods.spectrum import Outliers
 
-__all__ = ["Descent", "gram_times", "norms"]
+__all__ = ["Descent", "gram_times"]
 
 _EPS = float(np.finfo(float).eps)
 _UNLUCKY = 1e3  # a random unit vector has less than 1 / 1000 of a p-th in a given direction once in forty times
@@ -33,7 +34,6 @@ _FLAT = 64.0  # the same of a curvature beside the largest
 _LOST = 6.0  # units of rounding in which a gradient is nothing but that
 _NULL = 64.0  # the same of A z, if no row reaches z
 _CLEAR = 1e-10  # of its square: what is left of a probe beside its part that no row reaches
-_LONG = 10_000  # numbers in a vector, for which BLAS takes several threads
 _AT_ITS_END = 1e-13  # the length of a probe that takes its own steps and can hardly get shorter
 
 
@@ -414,21 +414,6 @@ def _rounding_of_a_sum(n_rows: int) -> float:
     longer ones; twice as much as it is as a rule, for it may be all in the direction where it does most harm.
     """
     return min(1.0, math.sqrt(16.0 / n_rows + 0.25 / ROWS_OF_A_SUM))
-
-
-def products(vectors: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Return the product of each of `vectors` with the one of `others` in the same row.
-
-    Of short ones by BLAS, in a third of the time; with long ones its threads would be woken up.
-    """
-    if vectors.shape[1] < _LONG:
-        return np.vecdot(vectors, others)
-    return np.einsum("cj,cj->c", vectors, others)
-
-
-def norms(vectors: np.ndarray) -> np.ndarray:
-    """Return the norm of each of `vectors`."""
-    return np.sqrt(products(vectors, vectors))
 
 
 def _ratios(above: np.ndarray, below: np.ndarray) -> np.ndarray:

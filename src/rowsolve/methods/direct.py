@@ -10,8 +10,9 @@ import numpy as np
 
 from rowsolve._blas import blas_threads
 from rowsolve._solution import Status
+from rowsolve._vectors import norms
 from rowsolve.methods.base import Step, StepMethod
-from rowsolve.methods.descent import Descent, norms
+from rowsolve.methods.descent import Descent
 from rowsolve.methods.factor import SQUARES, Factor, factor_of, gather
 
 if TYPE_CHECKING:

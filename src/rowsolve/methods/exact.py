@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rowsolve._solution import Status
+from rowsolve._vectors import norms, products
 from rowsolve.methods.base import Step
-from rowsolve.methods.descent import Descent, norms, products
+from rowsolve.methods.descent import Descent
 from rowsolve.methods.sparse_factor import eliminated
 
 if TYPE_CHECKING:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rowsolve._blas import blas_threads
+from rowsolve._vectors import norm, norms
 from rowsolve.kernels.gradient import add_gram, solve_factored, solve_transposed, solve_upper
 from rowsolve.kernels.rows import CSRRows, distances, frozen
 
 if TYPE_CHECKING:
     from rowsolve._system import Part, System
 
-__all__ = ["SQUARES", "Factor", "factor_of", "gather", "noise_of"]
+__all__ = ["SQUARES", "Factor", "factor_of", "gather", "larger_of", "noise_of"]
 
 # Reciprocal condition of the triangle, in the 1-norm, below which a Gram matrix has lost too many digits, by the
 # precision of its products. In that norm it may be a p-th of what it is in the usual one, so single precision is asked
@@ -138,10 +139,10 @@ class Factor:
             return math.sqrt(float(np.sum(self._values**-2.0)))
         noise = noise_of(self.rank).copy()
         solve_transposed(self._triangle, noise)
-        spread = np.linalg.norm(noise, axis=1)
+        spread = norms(noise)
         noise /= spread[:, None]
         solve_upper(self._triangle, noise)
-        return float(max(np.sqrt(np.mean(spread**2)), np.linalg.norm(noise, axis=1).max()))
+        return larger_of(spread, norms(noise))
 
     @cached_property
     def lengths(self) -> np.ndarray:
@@ -164,10 +165,15 @@ class Factor:
         """
         sums = sizes * noise_of(sizes.size)
         self.solve(sums)
-        spread = np.linalg.norm(sums, axis=1)
+        spread = norms(sums)
         sums /= np.where(spread > 0.0, spread, 1.0)[:, None]
         self.solve(sums)
-        return float(max(np.sqrt(np.mean(spread**2)), np.linalg.norm(sizes * sums, axis=1).max()))
+        return larger_of(spread, norms(sizes * sums))
+
+
+def larger_of(once: np.ndarray, twice: np.ndarray) -> float:
+    """Return how far random vectors are spread: as a rule, or by the worst of them when they are asked again."""
+    return max(norm(once) / math.sqrt(once.size), float(twice.max()))
 
 
 def factor_of(system: System, order: np.ndarray, *, rough: bool = False) -> Factor:

@@ -13,11 +13,12 @@ import numpy as np
 
 from rowsolve._barrier import new_meeting, release_all
 from rowsolve._threads import run_as_one, run_together
+from rowsolve._vectors import sum_of_squares
 from rowsolve.kernels.blocks import BlockRoom, block_room, project_blocks
 from rowsolve.kernels.chains import chain_room, run_chain
 from rowsolve.kernels.many import laid_out, project_many
 from rowsolve.kernels.memory import best_with_memory
-from rowsolve.kernels.rows import CSRRows, sum_of_squares
+from rowsolve.kernels.rows import CSRRows
 from rowsolve.kernels.sweep import sweep
 from rowsolve.methods.base import Method, Plan, RowMethod, positive_integer
 

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from rowsolve._solution import Status
+from rowsolve._vectors import norm, norms
 from rowsolve.kernels.many import add_gradients_of_many, laid_out
-from rowsolve.kernels.rows import CSRRows, norm
+from rowsolve.kernels.rows import CSRRows
 from rowsolve.methods.base import Step, StepMethod, one_of
 from rowsolve.methods.box import BoxDescent
-from rowsolve.methods.descent import Descent, norms
+from rowsolve.methods.descent import Descent
 from rowsolve.methods.exact import ExactSteps
 from rowsolve.methods.factor import SQUARES, Factor, factor_of
 from rowsolve.methods.spectrum import Spectrum, look_at_spectrum, outliers_of, worth_a_look

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rowsolve._vectors import norms
 from rowsolve.kernels.elimination import SparseTriangle, factor_sparse, solve_eliminated
 from rowsolve.kernels.rows import CSRRows
-from rowsolve.methods.factor import Factor, noise_of
+from rowsolve.methods.factor import Factor, larger_of, noise_of
 
 if TYPE_CHECKING:
     from rowsolve._system import System
@@ -72,9 +73,8 @@ class SparseFactor(Factor):
         once, twice = (sizes * noise_of(self.rank) for _ in range(2))
         solve_eliminated(self._sparse, once, True)
         solve_eliminated(self._sparse, twice, False)
-        spread = np.sqrt(np.einsum("cj,cj->c", once, once))
-        again = np.sqrt(np.einsum("cj,cj->c", sizes * twice, sizes * twice)) / spread
-        return float(max(np.sqrt(np.mean(spread**2)), again.max()))
+        spread = norms(once)
+        return larger_of(spread, norms(sizes * twice) / spread)
 
 
 def eliminated(system: System) -> SparseFactor | None:
