@@ -51,7 +51,8 @@ class Outliers(NamedTuple):
 class Shared(NamedTuple):
     """What some rows share: combinations of them in the directions in which they are far larger than in others.
 
-    ``equations @ x = targets`` holds as far as the rows agree; `mean` is the mean square of a row in another direction.
+    ``equations @ x = targets`` holds as far as the rows agree. `mean` is the sum of squares of all `n_rows` in another
+    direction, as a rule.
     """
 
     equations: np.ndarray
