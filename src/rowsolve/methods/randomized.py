@@ -14,6 +14,9 @@ from rowsolve.methods.oblivious import NO_ROWS, ONE_BY_ONE, Oblivious, Oblivious
 __all__ = ["Randomized"]
 
 AT_LEAST = 1024  # rows drawn at a time: for fewer the call takes longer than the draws
+# Times p rows, half of what it takes if all is well, but no more than so many: rows that are used push the cards, from
+# which they are dealt, out of the cache.
+AHEAD, MOST_AHEAD = 16, 100_000
 
 
 class _Plan(ObliviousPlan):
@@ -68,7 +71,8 @@ class Randomized(Oblivious):
     def draw(self, plan, n_rows, rng):
         """Draw `n_rows` rows."""
         if plan.drawn.size < n_rows:
-            more = self._draw_in_bulk(plan, max(n_rows, AT_LEAST), rng)
+            ahead = min(AHEAD * plan.system.n_columns, MOST_AHEAD)
+            more = self._draw_in_bulk(plan, max(n_rows, AT_LEAST, ahead), rng)
             plan.drawn = np.concatenate([plan.drawn, more])
         order, plan.drawn = plan.drawn[:n_rows], plan.drawn[n_rows:]
         return order, ONE_BY_ONE
