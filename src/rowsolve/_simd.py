@@ -1,4 +1,4 @@
-"""The inner loops over a few rows at a time, written for vector registers.
+"""What the compiler is told instruction by instruction: the inner loops over a few rows at a time, in vector registers.
 
 The compiler vectorises plain loops well, but only as long as nothing else is in them. The sweep and the pass need one
 more thing: to ask for rows ahead of time, a cache line of them for each line they work on. Else a random row comes from
@@ -17,7 +17,14 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-__all__ = ["add_four_vectors", "measure_four_vectors", "measure_vectors", "move_and_measure_vectors", "whole_vectors"]
+__all__ = [
+    "add_four_vectors",
+    "count_bits",
+    "measure_four_vectors",
+    "measure_vectors",
+    "move_and_measure_vectors",
+    "whole_vectors",
+]
 
 _LINE = 64  # bytes
 _WIDTH = 4  # float64 in a vector: as many as the registers of most processors hold
@@ -56,6 +63,27 @@ def measure_four_vectors(values: Any, places: Any, x: Any, z: Any, n: int) -> tu
 
 def add_four_vectors(values: Any, places: Any, steps: Any, g: Any, h: Any, n: int) -> None:
     """Add four rows to g and to h; `steps` holds the factors of each row for both, `places` also two to fetch."""
+
+
+def count_bits(word: Any) -> int:
+    """Return how many bits of an unsigned `word` are set: one instruction, where there is one."""
+    return int(word).bit_count()
+
+
+@overload(count_bits)
+def _count_bits(word):
+    def form(word):
+        return _bits_set(word)  # type: ignore[call-arg]
+
+    return form
+
+
+@intrinsic
+def _bits_set(_, word):
+    def generate(context, builder, signature, arguments):
+        return builder.ctpop(arguments[0])
+
+    return types.int64(types.uint64), generate
 
 
 @overload(whole_vectors)

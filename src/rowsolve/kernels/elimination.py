@@ -13,13 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from rowsolve._jit import kernel
+from rowsolve._simd import count_bits
 
 _LOST = 1e-14  # of a diagonal entry of A'A: what is left of it is rounding
 _DENSE = 0.25  # of all pairs of columns: if so many meet, no order helps
 _FEW = 64  # columns whose sets are a word: no order takes long
 _ONE, _WORD, _BIT = np.uint64(1), np.uint64(6), np.uint64(63)  # a bit; how far to shift for a word; which bit of it
-_SHIFTS = tuple(np.uint64(1 << k) for k in range(6))
-_MASKS = tuple(np.uint64((2**64 - 1) // (2 ** (1 << k) + 1)) for k in range(6))  # every other group of 2**k bits
 
 
 class SparseTriangle(NamedTuple):
@@ -102,14 +101,6 @@ def _note_neighbours(rows, order, near, counts):
 def _clear(bits, j):
     place = np.uint64(j)
     bits[place >> _WORD] &= ~(_ONE << (place & _BIT))
-
-
-@kernel
-def count_bits(word):
-    """Return how many bits of an unsigned `word` are set: in pairs of groups, then of longer ones."""
-    for k in range(6):
-        word = (word & _MASKS[k]) + ((word >> _SHIFTS[k]) & _MASKS[k])
-    return np.int64(word)
 
 
 @kernel
@@ -211,16 +202,21 @@ def _by_columns(rows, order, n_columns):
     """Return the `rows` in `order` column by column: where each begins, the rows, the numbers."""
     starts, total = np.zeros(n_columns + 1, np.int64), 0
     for i in order:
-        for k in range(rows.indptr[i], rows.indptr[i + 1]):
-            starts[rows.indices[k] + 1] += 1
-            total += 1
+        total += rows.indptr[i + 1] - rows.indptr[i]
+        k, last = np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])
+        while k < last:
+            starts[np.uint64(rows.indices[k]) + _ONE] += 1
+            k += _ONE
     starts[:] = np.cumsum(starts)
     ends, at, values = starts[:-1].copy(), np.empty(total, np.int64), np.empty(total)
     for i in order:
-        for k in range(rows.indptr[i], rows.indptr[i + 1]):
-            end = ends[rows.indices[k]]
+        k, last = np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])
+        while k < last:
+            column = np.uint64(rows.indices[k])
+            end = np.uint64(ends[column])
             at[end], values[end] = i, rows.data[k]
-            ends[rows.indices[k]] += 1
+            ends[column] += 1
+            k += _ONE
     return starts, at, values
 
 
