@@ -110,39 +110,36 @@ def first_turns() -> list[Turn]:
     ]  # fmt: skip
 
 
+def turns_after_rows() -> dict[str, list[Turn]]:
+    """Return what comes after random rows, with and without what they share."""
+    most, tall, slow = _auto._MOST_COLUMNS, _auto._TALL, f"more than {_auto._SLOW} p rows to go"
+    done = Turn("the error met the tolerance, and fresh rows agree", "done")
+    torn = Turn(
+        "x keeps moving while the probe comes to rest", "`refined`", "x did not come to rest",
+        "x keeps\nmoving: the\nequations\ncontradict\neach other",
+    )  # fmt: skip
+    alike = Turn(
+        f"{slow} at the pace seen; and of a dense A in memory of at least {millions(spectrum._LEAST_WORK)} "
+        f"numbers, {spectrum._ROWS} rows show that all singular values are alike but for a few (at most "
+        f"{spectrum._BLOCK - 1}); for one b, without `bounds`",
+        '`deflated`, with `source="rows"`', "fell slowly, because rows are much alike",
+        f"{slow}:\nif rows share a few directions",
+    )  # fmt: skip
+    ill = Turn(
+        f"{slow}, otherwise",
+        f"`direct`; `refined` if p > {most:,}, n < {tall} p, or A is sparse and p³ more than "
+        f"{_auto._FACTOR_PER_NUMBER:,} n e",
+        "fell slowly, so A is ill-conditioned",
+        f"else, or slow as well (refined\nif p > {most:,} or n < {tall} p)",
+    )
+    return {"randomized": [done, alike, ill, torn], "deflated": [done, ill._replace(when=f"{slow} all the same"), torn]}
+
+
 def next_turns() -> dict[str, list[Turn]]:
     """Return what comes after each method."""
-    most, tall, spare = _auto._MOST_COLUMNS, _auto._TALL, direct._SPARE
-    wild = f"{_auto._WILD:g}"
-    slow = f"more than {_auto._SLOW} p rows to go"
-    ill = (
-        f"`direct`; `refined` if p > {most:,}, n < {tall} p, or A is sparse and p³ more than "
-        f"{_auto._FACTOR_PER_NUMBER:,} n e"
-    )
+    tall, spare, wild = _auto._TALL, direct._SPARE, f"{_auto._WILD:g}"
     return {
-        "randomized": [
-            Turn("the error met the tolerance, and fresh rows agree", "done"),
-            Turn(
-                f"{slow} at the pace seen; and of a dense A in memory of at least {millions(spectrum._LEAST_WORK)} "
-                f"numbers, {spectrum._ROWS} rows show that all singular values are alike but for a few (at most "
-                f"{spectrum._BLOCK - 1}); for one b, without `bounds`",
-                '`deflated`, with `source="rows"`', "fell slowly, because rows are much alike",
-                f"{slow}:\nif rows share a few directions",
-            ),
-            Turn(f"{slow}, otherwise", ill, "fell slowly, so A is ill-conditioned"),
-            Turn(
-                "x keeps moving while the probe comes to rest", "`refined`", "x did not come to rest",
-                "x keeps\nmoving: the\nequations\ncontradict\neach other",
-            ),
-        ],
-        "deflated": [
-            Turn("the error met the tolerance, and fresh rows agree", "done"),
-            Turn(
-                f"{slow} all the same", ill, "fell slowly, so A is ill-conditioned",
-                f"else, or slow as well (refined\nif p > {most:,} or n < {tall} p)",
-            ),
-            Turn("x keeps moving while the probe comes to rest", "`refined`", "x did not come to rest"),
-        ],
+        **turns_after_rows(),
         "direct": [
             Turn(f"{spare} rows beyond the p that are solved, and fresh ones, agree", "done"),
             Turn("they do not", "`refined`", "The other rows do not agree", "other rows\ndo not agree"),
