@@ -70,6 +70,25 @@ def test_predictions__are_near_what_solve_reads():
 
 
 @pytest.mark.compiled
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_predictions__are_made_without_what_rows_share_if_that_makes_them_slow(noise):
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((4, 600))[rng.integers(0, 4, 9_000)] + 0.1 * rng.standard_normal((9_000, 600))
+    values = rows @ rng.standard_normal(600)
+    values += noise * np.std(values) * rng.standard_normal(9_000)
+    report = rowsolve.inspect(rows, values, rng=0, threads=1)
+    predicted = by_name(report)["deflated"]
+    assert report.method == ("deflated" if noise == 0.0 else "refined")
+    if noise:
+        assert (predicted.rows, predicted.reaches) == (None, False)
+    else:
+        found = rowsolve.solve(rows, values, rowsolve.Deflated("rows"), rng=1, threads=1)
+        assert predicted.rows == pytest.approx(found.rows_read, rel=0.2)
+        assert predicted.reaches
+        assert predicted.seconds > 0.0
+
+
+@pytest.mark.compiled
 def test_predictions__grow_with_the_digits_asked_for():
     few, many = (by_name(rowsolve.inspect(A, b, rng=0, rtol=rtol, threads=1)) for rtol in (1e-3, 1e-12))
     assert 2.0 < many["randomized"].rows / few["randomized"].rows < 5.0

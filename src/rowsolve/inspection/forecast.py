@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from rowsolve._auto import is_hopeless, rows_share_much
 from rowsolve._check import ROWS_TO_CHECK
 from rowsolve._drive import Run
 from rowsolve._solution import Status
@@ -17,7 +18,7 @@ from rowsolve._warmup import warm_up
 from rowsolve.inspection.report import Condition, Prediction
 from rowsolve.kernels.gradient import add_gradients
 from rowsolve.kernels.rows import CSRRows, DenseRows, frozen
-from rowsolve.methods import ClusterBlock, Direct, Method, Randomized, Refined
+from rowsolve.methods import ClusterBlock, Deflated, Direct, Method, Randomized, Refined
 from rowsolve.methods.factor import find_odd_rows
 from rowsolve.methods.refined import cheapest_sample, passes_left
 from rowsolve.sources import Source
@@ -59,22 +60,23 @@ class Paces:
     ----------
     run : Run
         Some bursts of random rows.
-    seconds_a_row, seconds_a_pass : float
-        Of such a burst, and of a step of 'refined' over all rows.
+    deflated : Run or None
+        The same without what rows share, if that is what makes them slow.
+    seconds_a_pass : float
+        Of a step of 'refined' over all rows.
     direct : DirectSolve or None
         None where it cannot be told from a smaller system.
     """
 
     run: Run
-    seconds_a_row: float
+    deflated: Run | None
     seconds_a_pass: float
     direct: DirectSolve | None
 
     @property
     def slowness(self) -> float | None:
         """How many times more rows it takes than with well-conditioned rows, as far as could be seen."""
-        pace = self.run.monitor.pace
-        return 1.0 / (pace * self.run.system.n_columns) if pace > 0.0 else None
+        return _slowness_of(self.run)
 
     @property
     def rows_checked(self) -> int:
@@ -93,22 +95,24 @@ def load_kernels(source: Source, threads: int) -> None:
 
 def measure(system: System, tolerance: Tolerance, rng: np.random.Generator) -> Paces:
     """Time random rows, passes and a direct solve on parts of A."""
-    run = _take_rows(system, tolerance, rng)
-    seconds, rows = np.diff([run.prepared_at, *run.history.seconds]), np.diff([0, *run.history.rows_read])
-    a_row = float(np.median(seconds / np.maximum(rows, 1)))
-    return Paces(run, a_row, _time_a_pass(system), _time_direct(system, tolerance, rng))
+    run, deflated, without = _take_rows(_RANDOM_ROWS, system, tolerance, rng), None, Deflated("rows")
+    slow = Status.SLOW if is_hopeless(run.monitor) and not run.monitor.suspicious else Status.STOPPED
+    if rows_share_much(system, slow, rng):
+        system.clock.pause(warm_up(without, system.source, system.threads))
+        deflated = _take_rows(without, system, tolerance, rng)
+    return Paces(run, deflated, _time_a_pass(system), _time_direct(system, tolerance, rng))
 
 
-def _take_rows(system: System, tolerance: Tolerance, rng: np.random.Generator) -> Run:
-    """Run random rows for a while."""
+def _take_rows(method: Method, system: System, tolerance: Tolerance, rng: np.random.Generator) -> Run:
+    """Run a method that takes random rows for a while."""
     p = system.n_columns
     wanted = max(min(_ROWS * p, _NUMBERS / system.entries_per_row), 4 * p)
 
     def enough(monitor: Monitor) -> Status | None:
         return Status.STOPPED if monitor.n_rows_seen >= wanted and len(monitor.rows) >= _BURSTS else None
 
-    most = 4 * max(wanted, 256)  # rows that disagree with an x that looked good would keep it going
-    run = Run(_RANDOM_ROWS, system, tolerance, np.zeros(p), most, "sampled", rng, give_up=enough)
+    most = system.rows_read + 4 * max(wanted, 256)  # rows that disagree with a good x would keep it going
+    run = Run(method, system, tolerance, np.zeros(p), most, "sampled", rng, give_up=enough)
     if run.go() is Status.INTERRUPTED:
         raise KeyboardInterrupt
     return run
@@ -158,24 +162,39 @@ def _time_direct(system: System, tolerance: Tolerance, rng: np.random.Generator)
 
 def predict(paces: Paces, found: Fit | None, condition: Condition | None, rtol: float) -> tuple[Prediction, ...]:
     """Return what to expect of each method that auto may take."""
-    return _random_rows(paces, found, rtol), _direct(paces, found), _refined(paces, found, condition, rtol)
+    runs = [run for run in (paces.run, paces.deflated) if run is not None]
+    rows = [_random_rows(run, paces.rows_checked, found, rtol) for run in runs]
+    return (*rows, _direct(paces, found), _refined(paces, found, condition, rtol))
 
 
-def _random_rows(paces: Paces, found: Fit | None, rtol: float) -> Prediction:
-    monitor, reaches = paces.run.monitor, None
+def _random_rows(run: Run, n_checked: int, found: Fit | None, rtol: float) -> Prediction:
+    method, monitor, reaches = run.method.name, run.monitor, None
     if found is not None and found.noise.relative is not None:
         reaches = found.noise.n_wild == 0 and found.noise_in_x <= rtol
     if reaches is False or (reaches is None and monitor.suspicious):
-        return Prediction("randomized", reaches=reaches, remark=_SUSPICION if reaches is None else _CONTRADICTIONS)
-    known, left = paces.slowness is not None and paces.slowness < _WELL, 0.0
+        return Prediction(method, reaches=reaches, remark=_SUSPICION if reaches is None else _CONTRADICTIONS)
+    slowness, left = _slowness_of(run), 0.0
+    known = slowness is not None and slowness < _WELL
     if not monitor.error <= monitor.allowed:
         left = monitor.rows_left if known else monitor.fewest_rows_left
-    rows = monitor.n_rows_seen + left + paces.rows_checked
+    rows = monitor.n_rows_seen + left + n_checked
     if not math.isfinite(rows):
-        return Prediction("randomized", reaches=reaches, remark="the pace is not known")
+        return Prediction(method, reaches=reaches, remark="the pace is not known")
     at_least = left > 0.0 and not known
     remark = "ever slower on the way" if at_least else ""
-    return Prediction("randomized", rows, rows * paces.seconds_a_row, at_least, reaches, remark)
+    return Prediction(method, rows, rows * _seconds_a_row(run), at_least, reaches, remark)
+
+
+def _slowness_of(run: Run) -> float | None:
+    """Return how many times more rows it takes than with well-conditioned rows, as far as could be seen."""
+    pace = run.monitor.pace
+    return 1.0 / (pace * run.system.n_columns) if pace > 0.0 else None
+
+
+def _seconds_a_row(run: Run) -> float:
+    seconds = np.diff([run.prepared_at, *run.history.seconds])
+    rows = np.diff([run.rows_prepared, *run.history.rows_read])
+    return float(np.median(seconds / np.maximum(rows, 1)))
 
 
 def _direct(paces: Paces, found: Fit | None) -> Prediction:
