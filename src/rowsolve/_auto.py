@@ -22,13 +22,14 @@ from rowsolve._system import System
 from rowsolve._vectors import norm
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.methods import Deflated, Direct, Method, Quantile, Randomized, Refined
+from rowsolve.methods.exact import AT_ONCE
 from rowsolve.methods.factor import SQUARES
 from rowsolve.methods.spectrum import look_at_spectrum, worth_a_look
 
 __all__ = ["Auto", "Choice", "first_choice", "is_hopeless", "next_choice", "rows_share_much"]
 
 # Measured on two cores; what matters are the ratios, which vary little between machines.
-_TINY = 5e7  # multiplications of a factorization of all rows: about 2 ms
+_TINY = AT_ONCE  # multiplications of a factorization of all rows
 _TALL = 2  # times p rows: of fewer there is no sample to take
 _TINY_IF_NOT_TALL = 40 * _TINY  # then rows need long, and a factorization of all is soon the best there is
 _FEW_COLUMNS = 500  # a sample is factored in the time that rows take to converge
@@ -59,15 +60,15 @@ class Choice(NamedTuple):
     method: Method
 
 
-def first_choice(system: System, rtol: float) -> Choice:
-    """Return what to begin with."""
+def first_choice(system: System, rtol: float, rows_allowed: float = math.inf) -> Choice:
+    """Return what to begin with, if so many rows may be read."""
     n, p = system.n_rows, system.n_columns
-    tiny = _is_tiny(system) and _has_room(system)
-    at_once = Refined("all" if tiny and _is_sparse(system) else "auto")
+    tiny = _is_tiny(system) and _has_room(system) and rows_allowed >= n
+    at_once = Refined("all" if tiny else "auto")
     if system.damp > 0.0:
         return Choice("`damp` asks for a least-squares method: ", at_once)
     if tiny:
-        return Choice("The system is small: ", at_once if _is_sparse(system) else Direct())
+        return Choice("The system is small: ", at_once)
     if system.stored and not _is_sparse(system) and _can_be_factored(system):
         return Choice("The rows are not in memory, so as few as possible were read: ", Direct())
     if not _is_sparse(system) and p <= _few_columns(system) and n >= _TALL * p and _has_room(system):
@@ -89,6 +90,8 @@ def next_choice(
     """
     if isinstance(method, Direct) and outside and status in (Status.CONVERGED, Status.PRECISION):
         return Choice("x was outside the bounds: ", Refined())
+    if isinstance(method, Direct) and status is Status.MAX_SECONDS and system.clock.left > 0.0:
+        return Choice("To factor a sample of the rows would take longer than `max_seconds` allows: ", Refined())
     if isinstance(method, Direct) and status is Status.INCONSISTENT:
         why = "The other rows do not agree to the tolerance, so the equations contradict each other or are rounded: "
         return Choice(why, Refined())
@@ -178,19 +181,31 @@ class Auto:
         Why each was begun.
     """
 
-    def __init__(self, system: System, x0: np.ndarray, rtol: float, begin: Begin, rng: np.random.Generator) -> None:
+    def __init__(
+        self,
+        system: System,
+        x0: np.ndarray,
+        rtol: float,
+        begin: Begin,
+        rng: np.random.Generator,
+        *,
+        drop: bool = False,
+        rows_allowed: float = math.inf,
+    ) -> None:
         self.system, self.x0, self.rtol, self.rng = system, x0, rtol, rng
+        self.drop = drop  # whether rows that are far off may be left out
         self._begin = begin
         self.words: list[str] = []
         self.run: Any = None  # the Run of the stage, once it has begun
-        self.choice: Choice | None = first_choice(system, rtol)
+        self.choice: Choice | None = first_choice(system, rtol, rows_allowed)
         self.start: tuple[np.ndarray, np.ndarray | None] = (x0, None)  # see `_start_of`
         self.least_squares: Run | None = None  # what was found with all rows, while others look for wild ones
+        self.seen, self.remark = "", ""  # what was seen of wild rows; what to say of them after all else
 
     def go(self) -> Status:
         """Solve, or go on with it; return how the last stage ended."""
         if self.least_squares is not None:
-            return self._without_wild_rows(self.least_squares)
+            return self._without_wild_rows(self.least_squares, self.seen)
         while self.choice is not None:
             status = self._stage(self.choice)
             suspicious = any(monitor.suspicious for monitor in self.run.monitors)
@@ -203,7 +218,11 @@ class Auto:
             if self.choice is not None:
                 self.start, self.run = self._start_of(self.choice.method), None
         torn = isinstance(self.run.method, Refined) and status is Status.CONVERGED and _is_plain(self.system)
-        return self._without_wild_rows(self.run) if torn and self._has_wild_rows() else status
+        seen = self._wild_rows() if torn else ""
+        if seen and self.drop:
+            return self._without_wild_rows(self.run, seen)
+        self.remark = f"{seen}: outliers='drop' looks for a solution without them." if seen else ""
+        return status
 
     def _stage(self, choice: Choice) -> Status:
         """Run one method."""
@@ -245,10 +264,11 @@ class Auto:
         """End the stage, which only random rows ask about, when it is clear that something else is faster."""
         return Status.SLOW if is_hopeless(monitor) else None
 
-    def _without_wild_rows(self, least_squares: Run) -> Status:
+    def _without_wild_rows(self, least_squares: Run, seen: str) -> Status:
         """Look for an x without the few rows that tear at the least-squares solution; if there is none, keep that."""
-        why = "A few rows are far off, so 'quantile' looked for an x without them"
+        why = f"{seen}, so 'quantile' looked for an x without them"
         if self.least_squares is None:
+            self.seen = seen
             self.words.append(f"{why}.")
             self.run = self._begin(Quantile(), self.x0)
             self.run.check = "full"  # so that all of them are listed
@@ -265,18 +285,23 @@ class Auto:
         self.words[-1] = f"{why}, but was stopped before it was done: x is the least-squares solution of all."
         return found if found in (Status.STOPPED, Status.INTERRUPTED) else Status.CONVERGED
 
-    def _has_wild_rows(self) -> bool:
-        """Tell whether a few rows are further off than the noise of the others would put them.
+    def _wild_rows(self) -> str:
+        """Say whether a few rows are further off than the noise of the others would put them; nothing if not.
 
-        By the largest of some rows against their median, or by the norm of the whole residual, which knows all rows.
+        By some rows against their median, or by the norm of the whole residual, which knows all rows.
         """
         system, x = self.system, self.run.x
         if system.n_rhs > 1 or system.residual_norm <= _CLEAN * system.norm_b:  # 'quantile' takes only one
-            return False
+            return ""
         if system.n_rows < _TALL * system.n_columns:  # some rows could be satisfied whatever they say
-            return False
+            return ""
         few = system.n_rows < 2 * _ROWS_FOR_THE_TAIL
         order = np.arange(system.n_rows) if few else system.sample(_ROWS_FOR_THE_TAIL, self.rng)[0]
         off = np.abs(residuals_of(system, order, x))
         usual = float(np.partition(off, off.size // 2)[off.size // 2])  # the median, without its overhead
-        return float(off.max()) > _WILD * usual or system.residual_norm > _HEAVY * usual * math.sqrt(system.n_rows)
+        n_wild = int(np.count_nonzero(off > _WILD * usual))
+        if n_wild:
+            looked_at = f"{order.size:,} rows" if few else f"{order.size:,} sampled rows"
+            return f"{n_wild:,} of {looked_at} are far off (residual above {_WILD:.0f} times the median)"
+        heavy = system.residual_norm > _HEAVY * usual * math.sqrt(system.n_rows)
+        return "A few rows make up most of the residual" if heavy else ""

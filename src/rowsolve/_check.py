@@ -12,15 +12,19 @@ from rowsolve._solution import Residual
 from rowsolve._system import Part, Piece, System
 from rowsolve.kernels.many import add_gradients_of_many, laid_out, products_of
 from rowsolve.kernels.rows import distances, inspect_rows, norms_at, residuals
+from rowsolve.methods.factor import factor_of
 
 __all__ = [
-    "Finding", "far_from_usual", "finding_of", "full_check", "residuals_of", "rows_off", "rows_that_reach",
-    "sampled_check",
+    "Finding", "far_from_usual", "finding_of", "full_check", "is_backed", "residuals_of", "rows_by_b", "rows_off",
+    "rows_that_reach", "sampled_check",
 ]  # fmt: skip
 
 _ORTHOGONAL = 1e-11  # cosine between a row and a vector of the null space, as rounding leaves it
 _STANDS_OUT = 10.0  # times the median; of normal distances one in 1e11
 ROWS_TO_CHECK = 256  # when all agree, at most 3 / 256 of all rows are off, with 95% confidence
+_OFTEN = 0.05  # of all rows have the same b
+_ROWS_BY_VALUE = 64  # with values of b that no used row has
+_VALUES_LOOKED_AT = 4096  # of used rows
 
 
 @dataclass(frozen=True)
@@ -60,11 +64,46 @@ def rows_off(system: System, order: np.ndarray, x: np.ndarray, limit: np.ndarray
 
 
 def sampled_check(system: System, x: np.ndarray, limit: np.ndarray, rng: np.random.Generator) -> Finding:
-    """Look at 256 random rows, never used before as far as there are such."""
+    """Look at 256 random rows, never used before as far as there are such, and at some that stand out by their b."""
     order, n_fresh = system.sample(ROWS_TO_CHECK, rng)
     off, total = rows_off(system, order, x, limit)
+    if order.size < system.n_rows:
+        off = np.union1d(off, rows_off(system, rows_by_b(system, rng), x, limit)[0])
     residual = Residual(_relative(total, system, order), order.size, n_fresh, full=order.size == system.n_rows)
     return Finding(residual, off, n_places=system.places_of(order[:n_fresh]))
+
+
+def rows_by_b(system: System, rng: np.random.Generator) -> np.ndarray:
+    """Return rows that random ones are likely to miss: the extremes of b, and values of b that no used row has.
+
+    An x from rows whose b are all zero, or all the same, says nothing about the others.
+    """
+    b = system.b
+    extremes = np.unique([np.argmin(b, axis=0), np.argmax(b, axis=0)])
+    seen = np.unique(system.b_of_used_rows(_VALUES_LOOKED_AT), axis=0)
+    if b.ndim > 1 or 2 * len(seen) > min(system.n_used, _VALUES_LOOKED_AT):  # hardly a value comes twice
+        return extremes
+    new = np.flatnonzero(~np.isin(b, seen))
+    return np.union1d(extremes, rng.choice(new, min(new.size, _ROWS_BY_VALUE), replace=False))
+
+
+def is_backed(system: System, off: np.ndarray, most: float, rng: np.random.Generator) -> bool:
+    """Tell whether an x that all rows but those `off` agree with is backed by rows that say something.
+
+    Where many entries of b are the same (zeros, a limit), rows that have this value may all be satisfied by x = 0 or by
+    a constant. Then the others decide: less than a share `most` of them may be off, and they must determine x.
+    """
+    values, places, counts = np.unique(system.b, return_inverse=True, return_counts=True)
+    if counts.max() <= _OFTEN * system.n_rows and values[counts.argmax()] != 0.0:
+        return True
+    others = places != counts.argmax()
+    wrong = np.zeros(system.n_rows, dtype=bool)
+    wrong[off] = True
+    backing = np.flatnonzero(others & ~wrong)
+    if backing.size < system.n_columns or np.count_nonzero(others & wrong) >= most * np.count_nonzero(others):
+        return False
+    few = rng.permutation(backing)[: 2 * system.n_columns + ROWS_TO_CHECK]
+    return factor_of(system, np.sort(few)).rank >= (system.rank or system.n_columns)
 
 
 def finding_of(system: System, residual: float) -> Finding:

@@ -16,6 +16,7 @@ from rowsolve._check import (
     far_from_usual,
     finding_of,
     full_check,
+    is_backed,
     rows_off,
     rows_that_reach,
     sampled_check,
@@ -433,7 +434,9 @@ class Run:
         """Tell whether x can do without the rows in `off`: few everywhere, and the others suffice."""
         assert self.finding is not None
         share = max(self.off.size / self.system.n_rows, self.finding.largest_share)
-        return share < self.method.share_it_stands and self.monitor.error <= _NEAR * self.limit[0]
+        if not (share < self.method.share_it_stands and self.monitor.error <= _NEAR * self.limit[0]):
+            return False
+        return is_backed(self.system, self.off, self.method.share_it_stands, self.rng)
 
     def _contradicted(self, *, unsure: bool) -> Status:
         """Take the estimate back if x is `unsure`: rows that were left out may be right."""

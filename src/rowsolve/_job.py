@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,11 +41,11 @@ class Job:
 
     def __init__(
         self, method: Method | None, x0: np.ndarray, system: System, tolerance: Tolerance, max_rows: float, check: str,
-        rng: np.random.Generator, callback: Callable[[Event], Any] | None,
+        rng: np.random.Generator, callback: Callable[[Event], Any] | None, *, drop: bool = False,
     ) -> None:  # fmt: skip
         self.method, self.x0, self.system, self.tolerance = method, x0, system, tolerance
         self.max_rows, self.check, self.rng, self.callback = max_rows, check, rng, callback
-        self.history, self.bytes_read = History(), 0.0
+        self.history, self.bytes_read, self.drop = History(), 0.0, drop
         self.auto: Auto | None = None
         self.run: Run | None = None
         self._checkpoint: Checkpoint | None = None
@@ -55,11 +55,19 @@ class Job:
         self._announce()
         if self.method is not None:
             self.run = self.run or self.begin(self.method, self.x0)
-            return self._solution(self.run, self.run.go(), [])
-        self.auto = self.auto or Auto(self.system, self.x0, self.tolerance.rtol, self.begin, self.rng)
-        status = self.auto.go()
-        assert self.auto.run is not None
-        return self._solution(self.auto.run, status, self.auto.words)
+            return self._solution(self.run, self.run.go())
+        auto = self.auto = self.auto or Auto(
+            self.system,
+            self.x0,
+            self.tolerance.rtol,
+            self.begin,
+            self.rng,
+            drop=self.drop,
+            rows_allowed=self.max_rows,
+        )
+        status = auto.go()
+        assert auto.run is not None
+        return self._solution(auto.run, status, auto.words, auto.remark)
 
     def begin(self, method: Method, x0: np.ndarray, give_up: Callable[[Monitor], Status | None] = go_on) -> Run:
         """Return a run of `method` from `x0`, its kernels loaded."""
@@ -96,6 +104,7 @@ class Job:
             "rtol, atol": [self.tolerance.rtol, self.tolerance.atol],
             "damp": system.damp,
             "check": self.check,
+            "outliers": "drop" if self.drop else "keep",
             "threads": system.threads,
             **more,
         }
@@ -146,17 +155,18 @@ class Job:
         job._load_kernels(run.method)
         return job
 
-    def _solution(self, run: Run, status: Status, decisions: list[str]) -> Solution:
+    def _solution(self, run: Run, status: Status, decisions: Sequence[str] = (), remark: str = "") -> Solution:
         rows_off = run.off if status in (Status.CONVERGED, Status.PRECISION, Status.INCONSISTENT) else run.off[:0]
         rows_off = np.union1d(rows_off, run.zero_rows) if rows_off.size or run.zero_rows.size else rows_off
         trouble = "" if self._checkpoint is None else self._checkpoint.trouble
         return Solution(
             x=run.x.T.copy(),
             status=status,
-            message=" ".join(filter(None, [message_of(run, status, decisions), trouble])),
+            message=" ".join(filter(None, [message_of(run, status, decisions), remark, trouble])),
             error_estimate=run.worst_error,
             error_estimates=run.relative_errors,
             rank=run.system.rank,
+            optimality=run.system.optimality,
             residual=run.finding.residual if run.finding else None,
             method=run.method.name,
             rows_read=run.system.rows_read,

@@ -141,6 +141,10 @@ class Solution:
         The same for each right-hand side; k = 1 if there is only one.
     rank : int or None
         The rank of A, if a factorization has told it; else None.
+    optimality : float or None
+        With bounds: the largest entry of the gradient ``A.T @ (b - A @ x)`` (less the damping) that leads inwards, over
+        the norm of its column and that of b. It is 0 but for rounding where no x within the bounds is better. None if
+        it was not computed.
     residual : Residual or None
         Relative residual, sampled or full, over all right-hand sides; None if no row could be looked at.
     method : str
@@ -168,6 +172,7 @@ class Solution:
     error_estimate: float
     error_estimates: np.ndarray = field(repr=False)
     rank: int | None
+    optimality: float | None
     residual: Residual | None
     method: str
     rows_read: int

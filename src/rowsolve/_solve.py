@@ -41,6 +41,7 @@ def solve(
     threads: int | None = None,
     memory: int | str | None = None,
     check: str = "sampled",
+    outliers: str = "keep",
     rng: int | np.random.Generator | None = None,
     callback: Callable[[Event], Any] | None = None,
     checkpoint: str | PathLike[str] | None = None,
@@ -64,9 +65,9 @@ def solve(
         looking at x). Everything about errors then holds for each column by itself.
     method : str or Method
         A name (``rowsolve methods`` lists them) or an object with parameters such as ``rowsolve.Block(8)``.
-        ``"auto"`` begins with what is fastest if all is well and goes on with another method if it is not: x then
-        solves the equations, or is their least-squares solution, or solves all but a few wrong ones (`rows_off`).
-        The message says which and why; docs/choosing.md has the decisions.
+        ``"auto"`` begins with what is fastest if all is well and goes on with another method if it is not: x is the
+        least-squares solution, which solves the equations if they can be solved. The message says which methods ran
+        and why; docs/choosing.md has the decisions.
     x0 : array_like of shape (p,), or (p, k) if `b` is (n, k), optional
         Where to start; zero if not given. When many x satisfy the equations (wide or rank-deficient A), the
         result is the solution nearest to `x0`: the one of least norm for ``x0 = 0``.
@@ -105,6 +106,11 @@ def solve(
     check : {"sampled", "full"}
         Before x is given back, look at 256 random rows that were never used, or at all rows. Rows are
         checked for NaN and infinity as they are read, so only ``"full"`` is sure to find one.
+    outliers : {"keep", "drop"}
+        With ``"drop"``, ``"auto"`` looks for an x without rows whose b is far off, if there are a few: x then solves
+        the others, which must agree with each other and determine x, and `rows_off` of the solution lists those left
+        out. If there is no such x, it is the least-squares solution of all rows, and the message says so. One
+        right-hand side, without `damp` and `bounds`.
     rng : int or numpy.random.Generator, optional
         The same seed and the same number of threads give the same bits.
     callback : callable, optional
@@ -158,6 +164,7 @@ def solve(
         seconds = math.inf if max_seconds is None else _validate.positive("max_seconds", max_seconds)
         max_rows = _rows_allowed(max_passes, seconds, source)
         check = _validate.check_of(check)
+        drop = _validate.outliers_of(outliers, chosen, sides, plain=damping == 0.0 and limits is None)
         generator = _validate.generator_of(rng)
         kind = StoredSystem if stored else System
         system = kind(source, sides, Clock(seconds), n_threads, damping, limits)  # type: ignore[arg-type]
@@ -165,7 +172,7 @@ def solve(
             system.room = _validate.memory_of(memory) - sum(part.nbytes for part in source.rows)
         in_a_column = np.ndim(b) == 2 and np.shape(b)[1] == 1  # a file that holds one has a vector
         told = _with_column(callback) if in_a_column and callback is not None else callback
-        job = Job(chosen, start, system, tolerance, max_rows, check, generator, told)
+        job = Job(chosen, start, system, tolerance, max_rows, check, generator, told, drop=drop)
         if checkpoint is not None:
             seed = None if isinstance(rng, np.random.Generator) else repr(rng)
             fingerprint = job.fingerprint(method=repr(method), rng=seed, memory=_memory_used(source, memory))

@@ -18,11 +18,12 @@ from rowsolve.kernels.rows import NON_FINITE, ZERO, ZERO_AGAINST_B, frozen, norm
 if TYPE_CHECKING:
     from rowsolve.sources import Source
 
-__all__ = ["Clock", "OutOfTime", "Part", "Piece", "System"]
+__all__ = ["Clock", "OutOfTime", "Part", "Piece", "System", "TooLong"]
 
 # Numbers read between two looks at the clock and at Ctrl-C: about 10 ms. Fixed, not timed, so that the same
 # seed gives the same bits.
 WORK_OF_A_BURST = 10_000_000
+_PRODUCTS_A_SECOND = 2e9  # multiplications of a factorization on a slow or busy core; most do several times as many
 _WORK_OF_A_THREAD = 300_000  # numbers used: about 0.3 ms, where waking another thread takes 0.1 ms
 
 
@@ -32,6 +33,10 @@ def _nothing() -> None:
 
 class OutOfTime(Exception):
     """The deadline passed during the preparation."""
+
+
+class TooLong(OutOfTime):
+    """Something that cannot be interrupted would take longer than there is time: it was not begun."""
 
 
 class Clock:
@@ -120,6 +125,12 @@ class System:
         The least and the largest value of each entry of x, for methods that take bounds.
     rank : int or None
         The rank of A, once a factorization has told it.
+    rank_is_clear : bool
+        Whether the singular values that make the rank are clearly apart from those that count as zero.
+    optimality : float or None
+        How far x is from being optimal within its bounds (see `Solution`), once that is known.
+    unique : bool
+        False if other x within the bounds are known to fit as well.
     spectrum : Spectrum or None
         What some rows tell of the singular values of A, once they have been looked at.
     room : float
@@ -154,6 +165,9 @@ class System:
         self.damp = damp
         self.bounds = bounds
         self.rank: int | None = None
+        self.rank_is_clear = True
+        self.optimality: float | None = None
+        self.unique = True
         self.spectrum: Any = None
         self.residual_norm = math.nan
         self.rows_read = 0
@@ -270,10 +284,19 @@ class System:
         b = frozen((weights * self.b[order].T).T)
         return System(self.source.take(order, weights), b, self.clock)
 
-    def keep_time(self, seconds: float = 0.0) -> None:
-        """Raise if the deadline has passed, or will before something is done that takes so many `seconds`."""
-        if self.clock.left < seconds:
+    def keep_time(self) -> None:
+        """Raise if the deadline has passed."""
+        if self.clock.left < 0.0:
             raise OutOfTime
+
+    def has_time_for(self, products: float) -> bool:
+        """Tell whether so many multiplications by LAPACK, which cannot be interrupted, end before the deadline."""
+        return products <= _PRODUCTS_A_SECOND * self.clock.left
+
+    def make_sure_of_time(self, products: float) -> None:
+        """Raise if they do not."""
+        if not self.has_time_for(products):
+            raise TooLong
 
     def count(self, order: np.ndarray) -> None:
         """Count the rows in `order` as read and used."""
@@ -284,6 +307,16 @@ class System:
     def use_all(self) -> None:
         """Note that every row has been used."""
         self._used[:] = True
+
+    @property
+    def n_used(self) -> int:
+        """How many rows have been used."""
+        return int(np.count_nonzero(self._used))
+
+    def b_of_used_rows(self, most: int) -> np.ndarray:
+        """Return the right-hand sides of used rows, of some of them if there are many."""
+        used = np.flatnonzero(self._used)
+        return self.b[used[:: -(-used.size // most) or 1]]
 
     def sample(self, count: int, rng: np.random.Generator) -> tuple[np.ndarray, int]:
         """Return up to `count` distinct random rows and how many of them are fresh, never used in a burst.

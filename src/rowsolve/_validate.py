@@ -25,7 +25,7 @@ from rowsolve.sources.stored import free_memory, memory_for
 
 __all__ = [
     "at_least_zero", "bounds_of", "check_of", "damp_of", "generator_of", "memory_of", "method_of", "opened_system",
-    "positive", "start_of", "stored_of", "system_in_memory", "system_of", "threads_of",
+    "outliers_of", "positive", "start_of", "stored_of", "system_in_memory", "system_of", "threads_of",
 ]  # fmt: skip
 
 _SMALLEST = 1e-152
@@ -252,6 +252,26 @@ def check_of(check: Any) -> str:
     if check not in ("sampled", "full"):
         raise ValueError(f"`check` must be 'sampled' or 'full', got {check!r}.")
     return check
+
+
+def outliers_of(outliers: Any, method: Method | None, sides: np.ndarray, *, plain: bool) -> bool:
+    """Tell whether rows may be left out; raise if that is asked of a method or a problem that has no way to do it."""
+    if outliers not in ("keep", "drop"):
+        raise ValueError(f"`outliers` must be 'keep' or 'drop', got {outliers!r}.")
+    if outliers == "keep":
+        return False
+    if method is not None:
+        raise ValueError(
+            f"`outliers='drop'` is for method='auto', got {method.name!r}: method 'quantile' always leaves them out."
+        )
+    if sides.ndim > 1:
+        raise ValueError(
+            f"`outliers='drop'` is for one right-hand side at a time, got {sides.shape[1]} (the columns of `b`): solve "
+            "for each column by itself."
+        )
+    if not plain:
+        raise ValueError("`outliers='drop'` cannot be combined with `damp` or `bounds`.")
+    return True
 
 
 def generator_of(rng: Any) -> np.random.Generator:

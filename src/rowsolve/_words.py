@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -16,9 +17,11 @@ _FEWEST_PLACES = 20
 _SUSPICION = "It seems that the equations contradict each other as well, or that x* is very large. "
 
 
-def message_of(run: Run, status: Status, decisions: list[str]) -> str:
+def message_of(run: Run, status: Status, decisions: Sequence[str]) -> str:
     """Return what was decided on the way and the status as sentences, with figures and the way out."""
-    parts = [*decisions, _main(run, status), _columns(run, status), _zero_row(run), _checked(run, status)]
+    parts = [
+        *decisions, _main(run, status), _columns(run, status), _zero_row(run), _checked(run, status), _rank(run),
+    ]  # fmt: skip
     return " ".join(part for part in parts if part)
 
 
@@ -93,6 +96,20 @@ def _inconsistent(run: Run) -> str:
         f"{words} A row moves x by {noise:.1e} * norm(x), however often it is used. "
         "Way out: method='refined' for the exact least-squares solution."
     )
+
+
+def _rank(run: Run) -> str:
+    """Say that many x fit equally well, if they do."""
+    rank, p = run.system.rank, run.system.n_columns
+    if run.system.bounds is not None:
+        return "" if run.system.unique else "x is not unique: other x within the bounds fit equally well."
+    if rank is None or rank >= p or run.system.damp:
+        return ""
+    which = "of the least norm" if not run.x0.any() else "nearest to x0"
+    words = f"A has rank {rank:,} of {p:,} columns, so many x fit equally well; this is the one {which}."
+    if not run.system.rank_is_clear:
+        words += " Its singular values have no gap there: x depends on which of them count as zero."
+    return words
 
 
 def _rows_off(run: Run) -> str:

@@ -70,6 +70,9 @@ def solve(
         str | None, typer.Option(help="Keep to so much memory, such as 300MB: read A in chunks if it does not fit.")
     ] = None,
     check: Annotated[str, typer.Option(help="Before the end, look at 'sampled' rows or at all: 'full'.")] = "sampled",
+    outliers: Annotated[
+        str, typer.Option(help="'keep' all rows, or 'drop' a few that are far off while the others agree.")
+    ] = "keep",
     checkpoint: Annotated[
         Path | None, typer.Option(help="Save the state there every few seconds; removed when x is written.")
     ] = None,
@@ -83,7 +86,7 @@ def solve(
         "memory": memory, "checkpoint": checkpoint, "resume": resume,
         "rtol": rtol, "atol": atol, "x0": x0, "rng": seed,
         "max_passes": max_passes, "max_seconds": max_seconds, "damp": damp, "threads": threads,
-        "check": check,
+        "check": check, "outliers": outliers,
         "bounds": (-math.inf if lower is None else lower, math.inf if upper is None else upper),
     }  # fmt: skip
     raise typer.Exit(run_solve(matrix, rhs, output, method, options, as_json=as_json))

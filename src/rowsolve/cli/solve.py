@@ -80,6 +80,7 @@ def _as_dict(solution: rowsolve.Solution, output: Path | None) -> dict[str, Any]
         "n_columns": len(solution.x),
         "n_rhs": solution.error_estimates.size,
         "rank": solution.rank,
+        "optimality": solution.optimality,
         "rows_off": solution.rows_off.tolist(),
         "output": None if output is None else str(output),
     }  # fmt: skip

@@ -37,14 +37,13 @@ def advise(run: Run, predictions: tuple[Prediction, ...], noise: Noise, rtol: fl
     suspicious, sharing = contradictory or monitor.suspicious, rows_share_much(run.system, status, run.rng)
     then = next_choice(run.system, first, status, suspicious=suspicious, sharing=sharing)
     words, method = [f"{why}`auto` begins with '{first.name}'."], then.method.name if then else "auto"
-    if noise.n_wild and noise.relative == 0.0:
-        words.append("A few rows are far off and the others agree, so it will end with 'quantile', without them.")
-        method = "quantile"
-    elif contradictory:
+    if contradictory:
         seem = "seem to contradict each other" if noise.suspected else "contradict each other"
-        by = ", if only by rounding" if noise.relative == 0.0 else ""
+        by = ", if only by rounding" if noise.relative == 0.0 and not noise.n_wild else ""
         words.append(f"The equations {seem}{by}, so x will be the least-squares solution, by 'refined'.")
-        if noise.n_wild:
+        if noise.n_wild and noise.relative == 0.0:
+            words.append("A few rows are far off and the others agree: outliers='drop' solves without them.")
+        elif noise.n_wild:
             words.append("Look at the rows that are far off first: it is drawn towards them.")
     elif then is not None:
         words.append(f"The error falls slowly, so it will go on with '{method}'.")

@@ -25,6 +25,7 @@ _EPS = float(np.finfo(float).eps)
 _UNLUCKY = 1e3  # a random unit vector has less than 1 / 1000 of a p-th in a given direction once in forty times
 _AT_REST = 30.0  # times the error asked for: the last step of a method that gains a digit or so a step
 _UNTOUCHED = 0.01  # of the part that a probe has in one direction
+_CLEARLY = 1e4  # times what rounding has made of a sum of squares: four digits of it are left
 _ROUNDED = 64.0  # units of rounding of b: all equations are satisfied
 _NOTHING = 1e-300  # a gradient of the probe: all rows are zero, or their squares are
 _SPENT = 1e-6  # a probe so short says little but what rounding made of it
@@ -74,6 +75,8 @@ class Descent:
         Whether the gradient has been computed at this x, and not only updated.
     drift : ndarray of shape (n_rhs,)
         What the rounding of a gradient that is only updated may be worth in x.
+    no_time_for_factor : bool
+        Whether a factor was wanted that would have taken longer than there was time.
     under_way : tuple or None
         In a pass that can be resumed: the pieces that are done, and the sums so far.
     still : ndarray of shape (n_rhs + 1,)
@@ -97,6 +100,7 @@ class Descent:
         self._inherited: np.ndarray | None = None
         self.still, self.amplification, self._unit = np.zeros(len(self.at), dtype=bool), 0.0, 0.0
         self._told = False  # whether a probe has come to its end
+        self.no_time_for_factor = False
         self.under_way: tuple[int, np.ndarray, np.ndarray] | None = None
         self._top, self._null_sq = 0.0, 0.0  # the largest curvature; the squared part of z that no row reaches
         if outliers is not None:  # directions will hardly have a part in it
@@ -258,11 +262,16 @@ class Descent:
         size_sq = norm(self.at[-1]) ** 2
         self._top = max(self._top, float(energies[-1]) / size_sq)
         self.still = norms(self._unit * self.slope) <= self._rounding_of_gradients(energies)
-        if self.still[-1] and not self._null_sq and energies[-1] <= (_NULL * _EPS) ** 2 * self._top * size_sq:
+        if self.still[-1] and not self._null_sq and energies[-1] <= self._null_limit * size_sq:
             self._null_sq = size_sq
             beside = [(total - size_sq, worth) for total, worth in self._seen if total - size_sq > _CLEAR * size_sq]
             self.amplification = max((math.sqrt(part) / worth for part, worth in beside if worth > 0.0), default=0.0)
             self.error = norms(self._downhill[:-1]) * self.amplification
+
+    @property
+    def _null_limit(self) -> float:
+        """The square of how far a unit vector may be from zero under A, if no row reaches it: as numpy has a rank."""
+        return float((max(_NULL, self.system.n_rows, self.system.n_columns) * _EPS) ** 2 * self._top)
 
     def _gradients(
         self, weight: float, vectors: np.ndarray, *, resumable: bool = False
@@ -305,11 +314,19 @@ class Descent:
             n_done += 1
             self.under_way = (n_done, gradients, squares) if resumable else None
         self.under_way = None
+        system.use_all()
         if not np.isfinite(gradients).all():
             find_odd_rows(system, np.arange(system.n_rows))
             raise ValueError("the squares of `A` and `b` leave the range of float64: rescale them.")
         self.seconds_a_pass = self.system.clock.elapsed - started
         return gradients, squares
+
+    @property
+    def residual(self) -> float | None:
+        """``norm(b - A x)`` over all right-hand sides; None where updating it has lost too many digits."""
+        found = self.residual_sq - self.system.damp**2 * products(self.x, self.x)
+        clear = found.sum() > _CLEARLY * self.uncertainty_sq.sum()
+        return math.sqrt(float(found.sum())) if clear else None
 
     def is_below(self, enough: np.ndarray) -> np.ndarray:
         """Tell for each x whether its error is at most `enough`, as far as can be known.

@@ -13,7 +13,7 @@ from rowsolve._solution import Status
 from rowsolve._vectors import norms
 from rowsolve.methods.base import Step, StepMethod
 from rowsolve.methods.descent import Descent
-from rowsolve.methods.factor import SQUARES, Factor, factor_of, gather
+from rowsolve.methods.factor import SQUARES, Factor, factor_of, gather, rows_beyond
 
 if TYPE_CHECKING:
     from rowsolve._monitor import Tolerance
@@ -37,8 +37,9 @@ class Direct(StepMethod):
     For consistent equations and up to a few thousand columns little is faster, whatever the condition of A: the other
     rows are never read, but for a check. The error of x is estimated from the rows beyond p: they miss x by some noise,
     if only of rounding, which the inverse spreads to x. Where p rows are too ill-conditioned, ``1.2 p`` are factored
-    (by Cholesky or QR), and twice as many as long as they do not tell all directions apart; if all do not, x is the
-    solution nearest to x0. Where that takes all rows, x is their least-squares solution.
+    (by Cholesky or QR). If these leave some directions of x open, one pass looks for rows that do not, and these are
+    taken as well; if there are none, x is the solution nearest to x0. Where that takes all rows, x is their
+    least-squares solution.
     """
 
     name: ClassVar[str] = "direct"
@@ -51,6 +52,7 @@ class Direct(StepMethod):
         system.make_sure_of_room(8.0 * SQUARES * system.n_columns**2, "a factor of a sample of the rows")
         with np.errstate(all="ignore"):  # an x out of range is told by its error
             step = None
+            system.make_sure_of_time(system.n_columns**3 / 3)
             if system.n_rows >= system.n_columns + _SPARE:
                 with blas_threads(system.n_columns**3 / 3, system.threads):
                     step = _square(system, x0, tolerance, rng)
@@ -103,23 +105,27 @@ def _square(system: System, x0: np.ndarray, tolerance: Tolerance, rng: np.random
 def _overdetermined(system: System, x0: np.ndarray, tolerance: Tolerance, rng: np.random.Generator) -> Step:
     """Solve some more than p equations, or all that there are."""
     n, p = system.n_rows, system.n_columns
-    n_sample = min(n, p + math.ceil(_SPARE_SHARE * p) + 2 * _SPARE)
+    order = np.sort(system.sample(min(n, p + math.ceil(_SPARE_SHARE * p) + 2 * _SPARE), rng)[0])
     while True:
-        sample = system.part(np.sort(system.sample(n_sample, rng)[0]))
-        if sample is None:
-            system.rank = 0
-            return Step(x0, 0.0, Status.CONVERGED)
-        factor = factor_of(sample, np.arange(sample.n_rows))
-        if not factor.deficient or n_sample == n:
+        sample = system.part(order)
+        factor = None if sample is None else factor_of(sample, np.arange(sample.n_rows))
+        open_directions = (factor is None or factor.deficient) and order.size < n
+        news = rows_beyond(system, factor, rng) if open_directions else order[:0]
+        if not news.size:
             break
-        n_sample = min(n, 2 * n_sample)
+        order = np.union1d(order, rng.permutation(news)[:p])
+    if sample is None or factor is None:  # all rows are zero
+        system.rank = 0
+        return Step(x0, 0.0, Status.CONVERGED)
+    n_sample = order.size
     x, rounding, floor, noise = _polished(sample, factor, x0, tolerance, rng)
     spread = noise * factor.spread
     if n_sample == n and (noise > _ROUNDING * _EPS * norms(x)).any():  # then the weights matter: the rows as they are
         factor = factor_of(system, np.arange(n))
         x, rounding, floor, noise = _polished(system, factor, x0, tolerance, rng)
     of_noise = spread if n_sample < n else np.zeros(len(x))  # of all rows x is the least-squares solution, noise or not
-    system.rank, error = factor.rank, np.maximum.reduce([of_noise, rounding, floor])
+    system.rank, system.rank_is_clear = factor.rank, factor.has_gap
+    error = np.maximum.reduce([of_noise, rounding, floor])
     allowed = tolerance.at(norms(x), norms(np.atleast_2d(x0)))
     too_large = np.maximum(error, spread) > allowed
     if not too_large.any():

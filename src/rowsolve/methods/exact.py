@@ -1,4 +1,4 @@
-"""Solving with a factor of all rows, and again for what is left."""
+"""Solving with a factor of all rows: a sparse one, or a dense one by LAPACK where the system is small."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rowsolve._blas import blas_threads
 from rowsolve._solution import Status
-from rowsolve._vectors import norms, products
+from rowsolve._vectors import norm, norms, products
+from rowsolve.kernels.rows import CSRRows
+from rowsolve.lstsq.box import fit_within
+from rowsolve.lstsq.dense import fit
 from rowsolve.methods.base import Step
 from rowsolve.methods.descent import Descent
+from rowsolve.methods.factor import find_odd_rows, gather
 from rowsolve.methods.sparse_factor import eliminated
 
 if TYPE_CHECKING:
@@ -19,10 +24,15 @@ if TYPE_CHECKING:
     from rowsolve._system import System
     from rowsolve.methods.factor import Factor
 
-__all__ = ["ExactSteps"]
+__all__ = ["AT_ONCE", "ExactSteps", "by_lapack", "fits_lapack"]
 
 _SHRINKS = 0.1  # of the error that a step leaves, at most
 _TRIES = 2  # steps that leave more, before others take over
+SMALL = 2e9  # multiplications of a dense factor of all rows: some tenths of a second
+AT_ONCE = 5e7  # the same of a factor that takes next to no time
+_SMALL_BOX = 2e8  # the same where entries of x may have to be exchanged many times
+_EPS = float(np.finfo(float).eps)
+_COPIES = 3  # of A, while it is factored
 
 
 class _Exact(Descent):
@@ -33,7 +43,7 @@ class _Exact(Descent):
     """
 
     def __init__(self, system: System, x0: np.ndarray, factor: Factor) -> None:
-        self.system, self.factor, self.under_way = system, factor, None
+        self.system, self.factor, self.under_way, self.no_time_for_factor = system, factor, None, False
         self.at = np.vstack([x0, np.zeros(system.n_columns)])
         self.start()
 
@@ -54,8 +64,54 @@ class _Exact(Descent):
         self.start()
 
 
+def fits_lapack(system: System, most: float = SMALL) -> bool:
+    """Tell whether all rows can be written out in memory and factored with at most so many multiplications."""
+    n, p = system.n_rows, system.n_columns
+    products = n * float(p) * min(n, p)
+    fits = products <= most and 8.0 * _COPIES * n * p <= system.room
+    return not system.stored and fits and system.has_time_for(2.0 * products)
+
+
+def by_lapack(system: System, x0: np.ndarray, tolerance: Tolerance) -> Step:
+    """Return the least-squares solution of all rows, written out; within the bounds, if there are any."""
+    n, p = system.n_rows, system.n_columns
+    order = np.arange(n)
+    (part,) = system.parts(order)
+    (rows,) = gather(part, p, room=math.inf)
+    if not np.isfinite(np.einsum("ij,ij->", rows, rows)):
+        find_odd_rows(system, order)  # raises, unless only the sum leaves the range
+    with blas_threads(n * float(p) * min(n, p), system.threads):
+        step, n_reads = (
+            _fit(system, rows, x0, tolerance) if system.bounds is None else _fit_within(system, rows, x0, tolerance)
+        )
+    system.use_all()
+    system.rows_read += n_reads * n
+    system.residual_norm = step.residual or 0.0
+    return step
+
+
+def _fit(system: System, rows: np.ndarray, x0: np.ndarray, tolerance: Tolerance) -> tuple[Step, int]:
+    starts = np.atleast_2d(x0)
+    found = fit(rows, system.b.reshape(len(rows), -1), starts, system.damp, tolerance)
+    system.rank, system.rank_is_clear = found.rank, found.has_gap
+    good = (found.error <= tolerance.at(norms(found.x), norms(starts))).all()
+    status = Status.CONVERGED if good else Status.PRECISION
+    return Step(found.x, found.error, status, math.sqrt(float(found.residual_sq.sum()))), found.n_reads
+
+
+def _fit_within(system: System, rows: np.ndarray, x0: np.ndarray, tolerance: Tolerance) -> tuple[Step, int]:
+    assert system.bounds is not None
+    found = fit_within(rows, system.b, system.bounds, x0, system.damp)
+    system.optimality, system.unique = found.optimality, found.unique
+    norm_x = norm(found.x)
+    error = max(found.error, _EPS * math.sqrt(x0.size) * norm_x)
+    good = found.is_optimal and error <= tolerance.at(norm_x, norm(x0))
+    status = Status.CONVERGED if good else Status.PRECISION
+    return Step(found.x, error if found.is_optimal else math.nan, status, math.sqrt(found.residual_sq)), found.n_reads
+
+
 class ExactSteps:
-    """Steps with a sparse factor of all rows, if they have one that is good; else those that `begin_others` returns."""
+    """Steps with a factor of all rows, if they have one that is good; else those that `begin_others` returns."""
 
     def __init__(self, system: System, x0: np.ndarray, tolerance: Tolerance, begin_others: Callable[[], Any]) -> None:
         self.system, self.x0, self.tolerance, self._begin_others = system, x0, tolerance, begin_others
@@ -71,14 +127,21 @@ class ExactSteps:
             if self.others is not None:
                 return next(self.others)
             if self.descent is None:
-                factor = eliminated(self.system)
+                sparse = isinstance(self.system.rows, CSRRows) and self.system.bounds is None
+                factor = eliminated(self.system) if sparse else None
                 if factor is None:
-                    return self.leave_to_others()
+                    return self._written_out()
                 self.descent = _Exact(self.system, self.x0, factor)
             before = self.descent.error
             self.descent.step()
             self.tries += not (self.descent.error <= _SHRINKS * before).all()
-            return self._judge(self.descent) if self.tries <= _TRIES else self.leave_to_others()
+            return self._judge(self.descent) if self.tries <= _TRIES else self._written_out()
+
+    def _written_out(self) -> Step:
+        """Solve with a dense factor if the system is small."""
+        if fits_lapack(self.system, SMALL if self.system.bounds is None else _SMALL_BOX):
+            return by_lapack(self.system, self.x0, self.tolerance)
+        return self.leave_to_others()
 
     def leave_to_others(self) -> Step:
         """Return their first step."""

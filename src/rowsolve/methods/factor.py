@@ -12,23 +12,26 @@ import numpy as np
 from rowsolve._blas import blas_threads
 from rowsolve._vectors import norm, norms
 from rowsolve.kernels.gradient import add_gram, solve_factored, solve_transposed, solve_upper
-from rowsolve.kernels.rows import CSRRows, distances, frozen
+from rowsolve.kernels.rows import CSRRows, distances, frozen, residuals
+from rowsolve.lstsq.orthogonal import pivoted, scaled_columns
 
 if TYPE_CHECKING:
     from rowsolve._system import Part, System
 
-__all__ = ["SQUARES", "Factor", "factor_of", "gather", "larger_of", "noise_of"]
+__all__ = ["SQUARES", "Factor", "factor_of", "gather", "larger_of", "noise_of", "products_of_gram", "rows_beyond"]
 
 # Reciprocal condition of the triangle, in the 1-norm, below which a Gram matrix has lost too many digits, by the
 # precision of its products. In that norm it may be a p-th of what it is in the usual one, so single precision is asked
 # for its condition as well.
 _LEAST_RCOND = {np.dtype(np.float32): 3e-6, np.dtype(np.float64): 1e-7}
 _MOST_IN_SINGLE = 1000.0  # condition: one that is mere rounding has 3,000, the root of 1 / eps, or more
-_RANK_RCOND = 1e-13  # below it the singular values are asked which directions there are
+_CLEARLY_FULL = 100.0  # times the cut at which a rank ends: the reciprocal condition of a triangle that needs no pivots
+_ROUNDED = 1e5  # units of rounding that a Gram matrix may leave of A z, if z is null
+_INDEPENDENT = 1e-4  # reciprocal condition of the columns that a Gram matrix tells from those that depend on them
 _MANY_FLOPS = 1e8  # from here on it pays to try single precision first
 _IN_RANGE = {np.dtype(np.float32): 1e6, np.dtype(np.float64): 1e60}  # entries whose squares are well in range
+_BESIDE = 1e-10  # cosine between a row and a direction that it has nothing of, as rounding leaves it
 _EVEN = 4.0  # columns whose lengths differ by less need not be made equal
-_TIMES_CHOLESKY = 4.0  # that a factorization takes if that one failed
 _ROOM, _MUCH_ROOM = 2e7, 2e8  # bytes of rows gathered at a time
 SQUARES = 6  # p x p numbers that are in memory while a factor is made
 _ROWS_IN_SINGLE = 2048  # whose products are summed in single precision: the sum of more loses what small values need
@@ -43,44 +46,53 @@ def noise_of(size: int) -> np.ndarray:
 
 
 class Factor:
-    """``R'R`` for ``A'A + damp**2``: a triangle, or singular vectors and values where a rank is missing.
+    """``R'R`` for ``A'A + damp**2``: a triangle of the columns of A, or of as many as are independent.
+
+    Where columns depend on others, R is that of `columns`, chosen by pivoting, `rows` are its rows with all columns of
+    A, and `null` holds an orthonormal basis of the directions that are in no row.
 
     Attributes
     ----------
     n_rows : int
-        Of how many rows it was made.
+        Of how many rows of A it was made.
     rough : bool
         Whether it was made in single precision.
+    has_gap : bool
+        Whether the singular values that count are clearly apart from those that do not.
     """
 
     def __init__(
         self,
         n_rows: int,
-        triangle: np.ndarray | None,
-        vectors: np.ndarray | None = None,
-        values: np.ndarray | None = None,
+        triangle: np.ndarray,
+        rows: np.ndarray | None = None,
+        columns: np.ndarray | None = None,
+        *,
+        has_gap: bool = True,
     ) -> None:
-        self.n_rows, self.rough = n_rows, triangle is not None and triangle.dtype == np.float32
-        self._triangle, self._vectors, self._values = triangle, vectors, values
+        self.n_rows, self.rough, self.has_gap = n_rows, triangle.dtype == np.float32, has_gap
+        self._triangle, self._rows, self._columns = triangle, rows, columns
+        self._null = None if rows is None else _null_space(triangle, rows, columns)
 
     @property
     def deficient(self) -> bool:
         """Whether some directions are in no row."""
-        return self._triangle is None
+        return self._null is not None
 
     @property
     def rank(self) -> int:
         """The number of directions that rows tell apart."""
-        return len(self._triangle if self._triangle is not None else self._vectors)  # type: ignore[arg-type]
+        return len(self._triangle)
 
     @cached_property
     def condition(self) -> float:
         """The ratio of the largest to the smallest singular value that is not zero, within some 20%."""
-        if self._values is not None:
-            return float(self._values[0] / self._values[-1]) if len(self._values) else 1.0
-        R: Any = self._triangle
+        if not self.rank:
+            return 1.0
+        R: Any = self._triangle if self._rows is None else self._rows
         condition = 0.0
-        v = noise_of(len(R))[:2].astype(R.dtype)
+        v = noise_of(self._n_columns)[:2].astype(R.dtype)
+        self.project(v)
         for _ in range(_POWER_STEPS):
             v /= np.linalg.norm(v, axis=1, keepdims=True)
             v[0] = R.T @ (R @ v[0])
@@ -94,61 +106,71 @@ class Factor:
 
     def solve(self, vectors: np.ndarray) -> None:
         """Replace each of `vectors` by ``(R'R)**-1`` times it, of least norm."""
-        if self._triangle is not None:
-            even = np.vstack([vectors, vectors[:1]]) if len(vectors) % 2 else vectors
-            solve_factored(self._triangle, even)
-            vectors[:] = even[: len(vectors)]
-        else:
-            self._expand(vectors, self._values**-2.0)  # type: ignore[operator]
+        self.project(vectors)
+        part = vectors if self._columns is None else vectors[:, self._columns]
+        even = np.vstack([part, part[:1]]) if len(part) % 2 else part
+        solve_factored(self._triangle, even)
+        self._put(even[: len(part)], vectors)
+
+    def _put(self, part: np.ndarray, vectors: np.ndarray) -> None:
+        """Write what belongs to the columns of R into `vectors`, without what lies in no row."""
+        if self._columns is None:
+            vectors[:] = part
+            return
+        vectors[:] = 0.0
+        vectors[:, self._columns] = part
+        self.project(vectors)
 
     def spread_noise(self, noise: np.ndarray) -> None:
         """Replace each of `noise`, random vectors of p numbers, by the error in x that as random a noise in b makes."""
-        assert self._triangle is not None
+        assert not self.deficient
         noise[:] = np.einsum("cj,ji->ci", noise, self._triangle)  # not by BLAS: see `solve_transposed`
         self.solve(noise)
 
     def project(self, vectors: np.ndarray) -> None:
         """Take away from `vectors` what lies in no row."""
-        if self._vectors is not None:
-            self._expand(vectors, 1.0)
-
-    def _expand(self, vectors: np.ndarray, weights: Any) -> None:
-        basis: Any = self._vectors
-        with blas_threads(len(vectors) * basis.size, 1):
-            vectors[:] = ((vectors @ basis.T) * weights) @ basis
+        if self._null is not None:
+            with blas_threads(len(vectors) * self._null.size, 1):
+                vectors -= (vectors @ self._null.T) @ self._null
 
     def gram(self) -> tuple[np.ndarray, float]:
         """Return a matrix and a unit that make ``R'R``; directions in no row get the smallest value of the others."""
-        size: Any = self._values if self._triangle is None else self._triangle
-        unit = float(np.abs(size).max(initial=0.0)) or 1.0
-        if self._triangle is not None:
-            R = self._triangle / unit
-            return R.T @ R, unit * unit
-        V, squares = self._vectors, (size / unit) ** 2
-        least = squares.min(initial=1.0)
-        return (V.T * (squares - least)) @ V + least * np.eye(V.shape[1]), unit * unit  # type: ignore[union-attr]
+        rows: Any = self._triangle if self._rows is None else self._rows
+        unit = float(np.abs(rows).max(initial=0.0)) or 1.0
+        found = (rows / unit).T @ (rows / unit)
+        if self._null is not None:
+            least = (1.0 / (self.spread * unit)) ** 2 if self.rank else 1.0
+            found += least * self._null.T @ self._null
+        return found, unit * unit
 
     @cached_property
     def spread(self) -> float:
-        """The Frobenius norm of ``R**-1``, by which noise in b spreads to x; estimated by a few random vectors.
+        """The Frobenius norm of ``A**+``, by which noise in b spreads to x; estimated by a few random vectors.
 
         One small singular value may be nearly all of it, and all of them may have little of its direction, but they
         have nothing else when they are spread: so they are asked again.
         """
-        if self._values is not None:
-            return math.sqrt(float(np.sum(self._values**-2.0)))
-        noise = noise_of(self.rank).copy()
+        if not self.rank:
+            return 0.0
+        vectors = noise_of(self._n_columns).copy()
+        self.project(vectors)
+        noise = vectors if self._columns is None else np.ascontiguousarray(vectors[:, self._columns])
         solve_transposed(self._triangle, noise)
         spread = norms(noise)
         noise /= spread[:, None]
         solve_upper(self._triangle, noise)
-        return larger_of(spread, norms(noise))
+        self._put(noise, vectors)
+        return larger_of(spread, norms(vectors))
+
+    @property
+    def _n_columns(self) -> int:
+        return self.rank if self._rows is None else self._rows.shape[1]
 
     @cached_property
     def lengths(self) -> np.ndarray:
         """The norms of the columns of R, which are those of A."""
-        size: Any = self._values[:, None] * self._vectors if self._triangle is None else self._triangle  # type: ignore
-        return np.sqrt(np.einsum("ij,ij->j", size, size))
+        rows = self._triangle if self._rows is None else self._rows
+        return np.sqrt(np.einsum("ij,ij->j", rows, rows))
 
     @cached_property
     def harm(self) -> float:
@@ -171,6 +193,19 @@ class Factor:
         return larger_of(spread, norms(sizes * sums))
 
 
+def _null_space(triangle: np.ndarray, rows: np.ndarray, columns: Any) -> np.ndarray:
+    """Return an orthonormal basis, one vector in each row, of the directions that `rows` leave out."""
+    from scipy.linalg import qr, solve_triangular
+
+    rank, p = rows.shape
+    others = np.setdiff1d(np.arange(p), columns)
+    basis = np.zeros((p, p - rank))
+    basis[others, np.arange(p - rank)] = 1.0
+    if rank:
+        basis[columns] = -solve_triangular(triangle, rows[:, others], check_finite=False)
+    return np.ascontiguousarray(qr(basis, mode="economic", check_finite=False)[0].T)
+
+
 def larger_of(once: np.ndarray, twice: np.ndarray) -> float:
     """Return how far random vectors are spread: as a rule, or by the worst of them when they are asked again."""
     return max(norm(once) / math.sqrt(once.size), float(twice.max()))
@@ -181,23 +216,38 @@ def factor_of(system: System, order: np.ndarray, *, rough: bool = False) -> Fact
 
     By Cholesky of their Gram matrix while its digits suffice, at first with products in single precision if a `rough`
     factor will do and that saves much; else by QR; and by singular values where those rows do not tell all directions
-    apart.
+    apart. Raise `TooLong` if there is not the time for the next of these.
     """
     system.count(order)
     p, stand_for = system.n_columns, math.sqrt(system.n_rows / order.size)
     damp = system.damp / stand_for
     much = order.size * float(p) ** 2 > _MANY_FLOPS and not isinstance(system.rows, CSRRows)
     for dtype in (np.float32, np.float64) if rough and much else (np.float64,):
-        started = system.clock.elapsed
-        triangle = _by_cholesky(system, order, damp, np.dtype(dtype)) if order.size >= p or damp else None
-        if triangle is not None:
-            triangle *= stand_for
-            factor = Factor(order.size, triangle.astype(dtype, copy=False))
-            if dtype is np.float64 or factor.condition <= _MOST_IN_SINGLE:
-                return factor
-        system.keep_time(_TIMES_CHOLESKY * (system.clock.elapsed - started))
+        system.make_sure_of_time(products_of_gram(system, order.size) + p**3 / 3)
+        gram = _gram(system, order, np.dtype(dtype)) if order.size >= p or damp else None
+        with blas_threads(p**3 / 6, system.threads):
+            triangle = None if gram is None else _triangle_of(gram.copy(order="F"), damp, _LEAST_RCOND[np.dtype(dtype)])
+            if triangle is not None:
+                triangle *= stand_for
+                factor = Factor(order.size, triangle.astype(dtype, copy=False))
+                if dtype is np.float64 or factor.condition <= _MOST_IN_SINGLE:
+                    return factor
+            elif gram is not None and dtype is np.float64 and not damp:
+                independent = _independent_of(gram, order.size, stand_for)
+                if independent is not None and _is_null(system, order, independent):
+                    return independent
+    system.make_sure_of_time(2.0 * order.size * float(p) ** 2 + 4.0 * float(p) ** 3)
     with blas_threads(order.size * float(p) ** 2, system.threads):
         return _by_qr(system, order, damp, stand_for)
+
+
+def products_of_gram(system: System, n_rows: int) -> float:
+    """Return how many multiplications the Gram matrix of so many rows takes."""
+    return (
+        n_rows
+        * system.entries_per_row
+        * (system.entries_per_row if isinstance(system.rows, CSRRows) else system.n_columns / 2)
+    )
 
 
 def gather(
@@ -220,13 +270,62 @@ def gather(
             yield rows.values[piece].astype(dtype, copy=False)
 
 
-def _by_cholesky(system: System, order: np.ndarray, damp: float, dtype: np.dtype) -> np.ndarray | None:
-    """Return R from the Gram matrix, whose products are of type `dtype`; None if it has not digits enough."""
-    gram = _gram(system, order, dtype)
-    if gram is None:
+def _independent_of(gram: np.ndarray, n_rows: int, stand_for: float) -> Factor | None:
+    """Return R of the columns that are independent, by Cholesky with pivots; None if the Gram matrix leaves a doubt.
+
+    Rounding keeps what is left of a column that depends on others from being zero, but it is then far below the rest.
+    """
+    from scipy.linalg import lapack
+
+    p, eps = len(gram), float(np.finfo(float).eps)
+    lengths = np.sqrt(gram.diagonal())
+    lengths[lengths == 0.0] = 1.0
+    gram /= lengths[:, None]
+    gram /= lengths
+    cut = p * eps
+    lower, order, rank, _ = lapack.dpstrf(gram, tol=cut, lower=1, overwrite_a=1)
+    if rank == 0:
         return None
-    with blas_threads(system.n_columns**3 / 6, system.threads):
-        return _triangle_of(gram, damp, _LEAST_RCOND[dtype])
+    first = np.tril(lower[:rank, :rank])
+    rcond, info = lapack.dtrcon(first, uplo="L")
+    if info != 0 or not rcond > _INDEPENDENT:
+        return None
+    rows = np.hstack([first.T, lower[rank:, :rank].T])
+    return _independent(n_rows, stand_for * rows, order - 1, lengths, has_gap=True)
+
+
+def rows_beyond(system: System, factor: Factor | None, rng: np.random.Generator) -> np.ndarray:
+    """Make one pass; return the rows that reach directions in which those that were factored have nothing.
+
+    A random one of these directions stands for all. Without a `factor`, all rows so far were zero.
+    """
+    z = rng.standard_normal(system.n_columns)
+    if factor is not None:
+        assert factor._null is not None
+        z = z @ factor._null.T @ factor._null
+    z /= norm(z)
+    found = [np.empty(0, np.int64)]
+    for piece in system.pieces():
+        order, out = np.arange(piece.start, piece.stop), np.empty(piece.n_rows)
+        distances(piece.rows, np.zeros(piece.stop), order, z, out, 1.0, system.odd)
+        found.append(piece.first + order[~(out <= _BESIDE)])
+    return np.concatenate(found)
+
+
+def _is_null(system: System, order: np.ndarray, factor: Factor) -> bool:
+    """Tell whether no row reaches the directions that a Gram matrix, which knows half of the digits, calls null."""
+    assert factor._null is not None
+    n_null, limit = len(factor._null), max(order.size, system.n_columns, _ROUNDED) * float(np.finfo(float).eps)
+    for z in noise_of(n_null)[:2] @ factor._null:
+        reached = 0.0
+        for part in system.parts(order):
+            out = np.empty(part.order.size)
+            residuals(part.rows, part.of(system.largest_b) * 0.0, part.order, z, out)
+            reached += float(out @ out)
+        if not math.sqrt(reached) <= limit * norm(factor.lengths * z):
+            return False
+    system.rows_read += 2 * order.size
+    return True
 
 
 def _triangle_of(gram: np.ndarray, damp: float, least_rcond: float) -> np.ndarray | None:
@@ -292,8 +391,8 @@ def _add_products(system: System, part: Part, gram: np.ndarray, dtype: np.dtype)
 
 
 def _by_qr(system: System, order: np.ndarray, damp: float, stand_for: float) -> Factor:
-    """Factor by QR, piece by piece; by singular values if a rank is missing."""
-    from scipy.linalg import lapack, qr, svd
+    """Factor by QR, piece by piece, with pivots at the end if a rank is missing."""
+    from scipy.linalg import lapack, qr
 
     p = system.n_columns
     triangle = damp * np.eye(p) if damp else np.zeros((0, p))
@@ -302,14 +401,33 @@ def _by_qr(system: System, order: np.ndarray, damp: float, stand_for: float) -> 
             triangle = qr(np.vstack([triangle, rows]), mode="r", check_finite=False)[0][:p]
     if not np.isfinite(triangle).all():
         find_odd_rows(system, order)
+    lengths = scaled_columns(triangle)
+    scaled, cut = triangle / lengths, max(order.size, p) * float(np.finfo(float).eps)
     if len(triangle) == p and triangle.diagonal().all():
-        lengths = np.linalg.norm(triangle, axis=0)
-        rcond, _ = lapack.dtrcon(triangle / lengths, uplo="U")
-        if rcond > _RANK_RCOND:
+        rcond, _ = lapack.dtrcon(scaled, uplo="U")
+        if rcond > _CLEARLY_FULL * cut:
             return Factor(order.size, np.ascontiguousarray(stand_for * triangle))
-    _, values, vectors = svd(triangle, full_matrices=False, check_finite=False)
-    rank = int(np.sum(values > values[:1] * max(order.size, p) * np.finfo(float).eps))
-    return Factor(order.size, None, np.ascontiguousarray(vectors[:rank]), stand_for * values[:rank])
+    found = pivoted(scaled, cut)
+    return _independent(order.size, stand_for * found.rows, found.order, lengths, has_gap=found.has_gap)
+
+
+def _independent(n_rows: int, rows: np.ndarray, order: np.ndarray, lengths: np.ndarray, *, has_gap: bool) -> Factor:
+    """Return the factor with these `rows`, whose columns are in another `order` and have been divided by `lengths`."""
+    rank = len(rows)
+    if rank == len(order):
+        return Factor(n_rows, _upper((rows * lengths[order])[:, np.argsort(order)]), has_gap=has_gap)
+    whole = np.empty((rank, len(order)))
+    whole[:, order] = rows
+    whole *= lengths
+    columns = order[:rank]
+    return Factor(n_rows, np.ascontiguousarray(whole[:, columns]), whole, columns, has_gap=has_gap)
+
+
+def _upper(rows: np.ndarray) -> np.ndarray:
+    """Return the triangle that has the same Gram matrix as a square matrix."""
+    from scipy.linalg import qr
+
+    return np.ascontiguousarray(qr(rows, mode="r", check_finite=False)[0])
 
 
 def find_odd_rows(system: System, order: np.ndarray) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -11,13 +12,14 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from rowsolve._solution import Status
+from rowsolve._system import TooLong
 from rowsolve._vectors import norm, norms
 from rowsolve.kernels.many import add_gradients_of_many, laid_out
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.methods.base import Step, StepMethod, one_of
 from rowsolve.methods.box import BoxDescent
 from rowsolve.methods.descent import Descent
-from rowsolve.methods.exact import ExactSteps
+from rowsolve.methods.exact import AT_ONCE, ExactSteps, by_lapack, fits_lapack
 from rowsolve.methods.factor import SQUARES, Factor, factor_of
 from rowsolve.methods.spectrum import Spectrum, look_at_spectrum, outliers_of, worth_a_look
 
@@ -90,9 +92,8 @@ class Refined(StepMethod):
         if self.preconditioner in ("sample", "all"):
             system.make_sure_of_room(8.0 * SQUARES * system.n_columns**2, "a factor of the rows")
         begin = partial(_Steps, self, system, x0, tolerance, rng, probe)
-        if self.preconditioner == "all" and system.bounds is None:
-            return ExactSteps(system, x0, tolerance, begin)
-        return begin()
+        at_once = self.preconditioner == "auto" and fits_lapack(system, AT_ONCE) and probe is None
+        return ExactSteps(system, x0, tolerance, begin) if self.preconditioner == "all" or at_once else begin()
 
     def _begin(
         self, system: System, x0: np.ndarray, rtol: float, rng: np.random.Generator, probe: np.ndarray | None
@@ -133,7 +134,7 @@ class Refined(StepMethod):
         factor = factor_of(system, order, rough=rough and system.bounds is None)
         if factor.deficient and n_rows < system.n_rows:
             factor, order = factor_of(system, whole), whole  # what is in no row is a matter of all rows
-        system.rank = factor.rank
+        system.rank, system.rank_is_clear = factor.rank, factor.has_gap
         return factor, order
 
     def _tell_rank(self, descent: Descent, n_steps: int) -> None:
@@ -141,7 +142,9 @@ class Refined(StepMethod):
         system = descent.system
         wanted = self.preconditioner == "auto" and descent.found_null_space
         if wanted and cheapest_sample(system, 0.0, only_all=True)[1] <= _FOR_THE_RANK * n_steps:
-            system.rank = factor_of(system, np.arange(system.n_rows)).rank
+            with suppress(TooLong):
+                factor = factor_of(system, np.arange(system.n_rows))
+                system.rank, system.rank_is_clear = factor.rank, factor.has_gap
 
     def _precondition(
         self, descent: Descent, slopes: list[np.ndarray], enough: np.ndarray, rtol: float, rng: np.random.Generator,
@@ -156,7 +159,7 @@ class Refined(StepMethod):
         system, bounded, auto = descent.system, descent.system.bounds is not None, self.preconditioner == "auto"
         n_factored = descent.factor.n_rows if descent.factor is not None else 0
         final = n_factored == system.n_rows or (n_factored > 0 and not at_its_end and (not auto or len(slopes) == 1))
-        if final or self.preconditioner == "none":
+        if final or self.preconditioner == "none" or descent.no_time_for_factor:
             return
         alone = system.n_rhs == 1
         worst = 0 if alone else int(np.argmax(np.nan_to_num(descent.error / enough, posinf=math.inf)))  # 0 of 0 is 0
@@ -169,7 +172,12 @@ class Refined(StepMethod):
         affordable = system.clock.left / descent.seconds_a_pass * a_pass  # before the deadline, if there is one
         if auto and not cost <= min(left, affordable, _MOST_PASSES):
             return  # a factor that cannot be made has an infinite price
-        descent.precondition(self._factor(system, n_rows, rng)[0])
+        try:
+            factor = self._factor(system, n_rows, rng)[0]
+        except TooLong:  # passes can be interrupted: they go on until the deadline
+            descent.no_time_for_factor = True
+            return
+        descent.precondition(factor)
         slopes.clear()  # they were not preconditioned
 
 
@@ -229,7 +237,10 @@ class _Steps:
                 self.tries, self.error_at_start, ended = 0, np.full_like(error, math.inf), False
         if ended:
             self.method._tell_rank(descent, len(slopes))
-            return Step(descent.x, error, Status.PRECISION if (error > allowed).any() else Status.CONVERGED)
+            status = Status.CONVERGED if (error <= allowed).all() else Status.PRECISION
+            if self.system.bounds is not None and status is Status.PRECISION and fits_lapack(self.system):
+                return by_lapack(self.system, descent.x[0], self.tolerance)  # a null space, perhaps
+            return Step(descent.x, error, status, descent.residual)
         return Step(descent.x, np.maximum(descent.error, floor))
 
     def _renew_gradient(self, descent: Descent, slopes: list[np.ndarray], enough: np.ndarray) -> None:

@@ -31,8 +31,8 @@ class SparseFactor(Factor):
     """
 
     def __init__(self, n_rows: int, triangle: SparseTriangle, lengths: np.ndarray) -> None:
-        self.n_rows, self.rough, self._sparse = n_rows, False, triangle
-        self._vectors = self._values = None
+        self.n_rows, self.rough, self.has_gap, self._sparse = n_rows, False, True, triangle
+        self._rows = self._columns = self._null = None
         self.lengths = lengths
 
     @cached_property
@@ -86,6 +86,8 @@ def eliminated(system: System) -> SparseFactor | None:
     if system.stored or not isinstance(system.rows, CSRRows) or (n < p and not system.damp):
         return None
     most = max(p**3 / 3 / _DENSE_PER_SPARSE, _FEW_PRODUCTS)
+    if not system.has_time_for(_DENSE_PER_SPARSE * most):
+        return None
     order = np.arange(n)
     *parts, lengths = factor_sparse(system.rows, order, p, system.damp**2, most)
     if not lengths.size or not 1.0 / _IN_RANGE < lengths.min() <= lengths.max() < _IN_RANGE:

@@ -1,0 +1,170 @@
+"""The least-squares solution of dense rows in memory, by LAPACK, and how far it is from the exact one."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rowsolve.lstsq.orthogonal import Orthogonal
+
+__all__ = ["Fit", "fit"]
+
+_EPS = float(np.finfo(float).eps)
+_WELL = 1e-4  # reciprocal condition of the triangle of a Gram matrix whose solution has some eight digits
+_TALL = 2  # times p rows, from which on a Gram matrix is cheaper than an orthogonal factor
+_MANY = 1e5  # multiplications that a Gram matrix must take to be worth a try
+_IN_RANGE = 1e100  # lengths of columns whose squares make a Gram matrix
+_FEW_NUMBERS = 200_000  # in A: products in extended precision take some ms
+_EPS_LONG = float(np.finfo(np.longdouble).eps)  # on some systems no better than that of float64
+_STEPS = 4  # of refinement, at most; the last ones only measure what rounding leaves
+_SHRINKS = 0.3  # of the last correction, from one step of refinement to the next
+_ROUNDING = 0.3  # of a unit, which the numbers of a row are off
+_SAFE = 1e6  # condition up to which one correction tells the error
+_SURE = 0.1  # of the error allowed: a first correction so small needs no second
+
+
+class Fit(NamedTuple):
+    """A least-squares solution and what is known of it.
+
+    Attributes
+    ----------
+    x : ndarray of shape (k, p)
+        One for each right-hand side.
+    error : ndarray of shape (k,)
+        Estimated ``norm(x - x*)``.
+    residual_sq : ndarray of shape (k,)
+        ``norm(b - A x)**2``, without the damping.
+    rank : int
+    has_gap : bool
+        Whether the singular values that count are clearly apart from those that count as zero.
+    n_reads : int
+        How often A was read.
+    """
+
+    x: np.ndarray
+    error: np.ndarray
+    residual_sq: np.ndarray
+    rank: int
+    has_gap: bool
+    n_reads: int
+
+
+def fit(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: Any) -> Fit:
+    """Minimise ``norm(A x - b)**2 + damp**2 norm(x)**2``; of many x, return the one nearest to `x0`.
+
+    By Cholesky of the Gram matrix where A is tall and well conditioned, else by an orthogonal factor. x is refined
+    with fresh residuals until it meets the `tolerance` or does not get better any more.
+
+    Parameters
+    ----------
+    A : ndarray of shape (n, p), float64
+    b : ndarray of shape (n, k)
+    x0 : ndarray of shape (k, p)
+    damp : float
+    tolerance : Tolerance
+    """
+    n, p = A.shape
+    found = _by_cholesky(A, b, damp, tolerance) if n >= _TALL * p and n * float(p) ** 2 > _MANY else None
+    return found or _by_qr(A, b, x0, damp, tolerance)
+
+
+def _by_cholesky(A: np.ndarray, b: np.ndarray, damp: float, tolerance: Any) -> Fit | None:
+    """Solve the normal equations, and again for what is left; None if their condition is too large for that."""
+    from scipy.linalg import lapack
+
+    gram = A.T @ A
+    diagonal = gram.diagonal() + damp * damp
+    if not (diagonal.min() > _IN_RANGE**-2 and diagonal.max() < _IN_RANGE**2):
+        return None
+    lengths = np.sqrt(diagonal)
+    gram.ravel()[:: len(gram) + 1] = diagonal
+    gram /= lengths[:, None]
+    gram /= lengths
+    upper, info = lapack.dpotrf(gram.T, lower=0, overwrite_a=1, clean=0)
+    if info != 0 or not (rcond := lapack.dtrcon(upper)[0]) > _WELL:
+        return None
+    k, p = b.shape[1], A.shape[1]
+    x, r, errors, n_reads = np.zeros((p, k)), b, np.full(k, math.inf), 2
+    for _ in range(_STEPS):
+        slope = A.T @ r - damp * damp * x
+        change = lapack.dpotrs(upper, slope / lengths[:, None])[0] / lengths[:, None]
+        x = x + change
+        r = b - A @ x
+        n_reads += 1
+        # Each step leaves eps * cond**2 of what it corrects, and rounding.
+        spread = float(np.linalg.norm(1.0 / lengths)) / rcond
+        floor = _EPS * spread * (_norms(lengths[:, None] * x) + _norms(r))
+        if tolerance.eps > _EPS:  # the numbers of A and b are themselves rounded
+            as_given = 0.3 * tolerance.eps / math.sqrt(len(A)) * spread * _norms(lengths[:, None] * x)
+            floor = np.maximum(floor, as_given)
+        before, errors = errors, np.maximum(_norms(change) * min(1.0, 10.0 * _EPS / rcond**2), floor)
+        allowed = tolerance.at(_norms(x), 0.0)
+        if (errors <= _SURE * allowed).all() or (errors >= _SHRINKS * before).all():
+            break
+    if (errors > allowed).any():  # an orthogonal factor knows better
+        return None
+    return Fit(x.T, errors, np.einsum("ij,ij->j", r, r), p, True, n_reads)
+
+
+def _by_qr(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: Any) -> Fit:
+    """Solve by an orthogonal factor of all rows; corrections by fresh residuals tell the error."""
+    n, p = A.shape
+    whole = np.vstack([A, damp * np.eye(p)]) if damp else A
+    right = np.vstack([b, np.zeros((p, b.shape[1]))]) if damp else b
+    factor = Orthogonal(whole)
+    x = x0.T if factor.rank < p else np.zeros_like(x0.T)  # if none is missing there is but one solution
+    x = x + factor.solve(right - whole @ x)
+    change, _ = factor.correct(np.zeros_like(right), whole.T @ (right - whole @ x))
+    error, n_reads = _norms(change), 5
+    if factor.condition < _SAFE and (error <= _SURE * tolerance.at(_norms(x), _norms(x0.T))).all():
+        x = x + change
+    elif whole.size <= _FEW_NUMBERS and _EPS_LONG < _EPS:
+        error, n_reads = _norms(_long_correction(factor, whole, right, x)), 7
+    else:
+        x, error, n_reads = _refined(factor, whole, right, x)
+    error = np.maximum(error, max(_EPS * math.sqrt(p), factor.sensitivity) * _norms(x))
+    if tolerance.eps > _EPS:  # the numbers of A and b are themselves rounded
+        error = np.maximum(error, tolerance.eps * _of_products(factor, n, x))
+    r = b - A @ x
+    return Fit(x.T, error, np.einsum("ij,ij->j", r, r), factor.rank, factor.has_gap, n_reads + 1)
+
+
+def _long_correction(factor: Orthogonal, A: np.ndarray, b: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Return how far x is from the exact solution, by residuals in extended precision.
+
+    x is left as it is: the numbers of A and b are rounded as well, and that does as much to x as the rounding of a
+    factorization.
+    """
+    rows = A.astype(np.longdouble)
+    r = factor.beside((b - rows @ x).astype(float))
+    return factor.correct((b - r - rows @ x).astype(float), (rows.T @ r).astype(float))[0]
+
+
+def _refined(factor: Orthogonal, A: np.ndarray, b: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return x, corrected as long as that makes corrections smaller, their size, and how often A was read.
+
+    Where they do not shrink they are nothing but rounding, and x is as good without them.
+    """
+    best, r, sizes = x, b - A @ x, []
+    for _ in range(_STEPS):
+        change, of_r = factor.correct(b - r - A @ x, A.T @ r)
+        x, r = x + change, r + of_r
+        sizes.append(_norms(change))
+        if len(sizes) > 1:
+            shrinks = sizes[-1] <= _SHRINKS * sizes[-2]
+            best = np.where(shrinks, x, best)
+            if not shrinks.any():
+                break
+    error = np.maximum.reduce([*sizes[-2:], _EPS * _of_products(factor, len(A), best)])
+    return best, error, 4 + 2 * len(sizes)
+
+
+def _of_products(factor: Orthogonal, n: int, x: np.ndarray) -> np.ndarray:
+    """Return what a relative rounding of 1 in the numbers of A would be worth in x."""
+    return _ROUNDING / math.sqrt(n) * factor.spread * _norms(factor.lengths[:, None] * x)
+
+
+def _norms(columns: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.einsum("ij,ij->j", columns, columns))

@@ -1,0 +1,209 @@
+"""An orthogonal factorization of a matrix, with its rank, and refinement that tells how far rounding leaves x."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["Orthogonal", "Pivoted", "pivoted", "scaled_columns"]
+
+_EPS = float(np.finfo(float).eps)
+_CLEARLY_FULL = 100.0  # times the cut at which a rank ends: the reciprocal condition of a triangle that needs no pivots
+_GAP = 1e-3  # of one diagonal entry to the next, which tells a rank without singular values
+_CLEAR = 0.01  # of the smallest singular value that counts: those that do not are clearly smaller
+_BLOCK = 64  # columns that LAPACK takes at a time
+_IN_RANGE = 1e140  # lengths whose squares are well in range
+
+
+def scaled_columns(A: np.ndarray) -> np.ndarray:
+    """Return the norm of each column, 1 for a column of zeros, also where squares leave the range of float64."""
+    lengths = np.sqrt(np.einsum("ij,ij->j", A, A))
+    if not (lengths.min(initial=1.0) > 1.0 / _IN_RANGE and lengths.max(initial=1.0) < _IN_RANGE):
+        largest = np.abs(A).max(axis=0, initial=0.0)
+        largest[largest == 0.0] = 1.0
+        lengths = largest * np.linalg.norm(A / largest, axis=0)
+        lengths[lengths == 0.0] = 1.0
+    return lengths
+
+
+class Pivoted(NamedTuple):
+    """A triangle factored with pivots, ``triangle[:, order] = left @ rows``, and where its rank ends.
+
+    `condition` is the ratio of the largest singular value to the smallest that counts, `next_value` the largest that
+    does not count over the largest: exact where the diagonal leaves a doubt, else by the diagonal.
+    """
+
+    left: np.ndarray
+    rows: np.ndarray
+    order: np.ndarray
+    rank: int
+    condition: float
+    next_value: float
+
+    @property
+    def has_gap(self) -> bool:
+        """Whether the singular values that count are clearly apart from those that do not."""
+        return self.next_value <= _CLEAR * (1.0 / self.condition)
+
+
+def pivoted(triangle: np.ndarray, cut: float) -> Pivoted:
+    """Factor a triangle whose columns are of one length; values up to `cut` times the largest count as zero."""
+    from scipy.linalg import qr, svdvals
+
+    left, R, order = qr(triangle, mode="economic", pivoting=True, check_finite=False)
+    sizes = np.abs(R.diagonal())
+    rank = int(np.sum(sizes > cut * sizes[0]))
+    if rank and (sizes[rank - 1] < cut * sizes[0] / _GAP or np.any(sizes[rank : rank + 1] > _GAP * sizes[rank - 1])):
+        sizes = svdvals(triangle, check_finite=False)
+        rank = int(np.sum(sizes > cut * sizes[0]))
+    if not rank:
+        return Pivoted(left[:, :0], R[:0], order, 0, 1.0, 0.0)
+    after = float(sizes[rank] / sizes[0]) if rank < sizes.size else 0.0
+    return Pivoted(left[:, :rank], R[:rank], order, rank, float(sizes[0] / sizes[rank - 1]), after)
+
+
+class Orthogonal:
+    """``A = Q M`` with orthonormal Q and M of full row rank: the rank of A, and its pseudoinverse.
+
+    Columns are brought to one length before the rank is decided, so that it does not depend on their units: singular
+    values up to ``eps * max(n, p)`` times the largest count as zero, as in numpy's ``lstsq``. The solution has least
+    norm in the units as given.
+
+    Parameters
+    ----------
+    A : ndarray of shape (n, p)
+
+    Attributes
+    ----------
+    rank : int
+    condition : float
+        The ratio of the largest singular value to the smallest that counts, of the scaled columns; an estimate if
+        none is missing.
+    next_value : float
+        The largest singular value that does not count, over the largest; 0 if there is none.
+    """
+
+    def __init__(self, A: np.ndarray) -> None:
+        from scipy.linalg import lapack
+
+        self.lengths = scaled_columns(A)
+        self.n, self.p = A.shape
+        self._qr, self._tau, _, _ = lapack.dgeqrf(
+            np.asfortranarray(A / self.lengths), lwork=_BLOCK * max(1, self.p), overwrite_a=1
+        )
+        triangle = np.triu(self._qr[: min(A.shape)])
+        self.next_value = 0.0
+        self._left: Any = None
+        cut = _EPS * max(A.shape)
+        if self.n >= self.p and triangle.diagonal().all():
+            rcond, _ = lapack.dtrcon(triangle)
+            if rcond > _CLEARLY_FULL * cut:
+                self.rank, self.condition, self._triangle = self.p, 1.0 / rcond, triangle
+                return
+        self._reveal_rank(triangle, cut)
+
+    def _reveal_rank(self, triangle: np.ndarray, cut: float) -> None:
+        """Find the rank of the scaled columns, and orthonormal bases of what is left of both sides."""
+        from scipy.linalg import qr, svd
+
+        found = pivoted(triangle, cut)
+        rank = self.rank = found.rank
+        self._left = found.left
+        self.condition, self.next_value = found.condition, found.next_value
+        if not rank:
+            self._basis, self._triangle = np.zeros((self.p, 0)), np.zeros((0, 0))
+            return
+        M = np.empty((rank, self.p))
+        M[:, found.order] = found.rows
+        if not found.has_gap:  # singular vectors part what counts from what does not as well as can be
+            left, values, right = svd(triangle, full_matrices=False, check_finite=False)
+            self._left, M = left[:, :rank], values[:rank, None] * right[:rank]
+        # M' = Z T: rows in the order of their size keep the small ones exact
+        by_size = np.argsort(-self.lengths, kind="stable")
+        basis, T = qr((M * self.lengths)[:, by_size].T, mode="economic", check_finite=False)
+        self._basis = np.empty_like(basis)
+        self._basis[by_size] = basis
+        self._triangle = T.T
+
+    @property
+    def sensitivity(self) -> float:
+        """How far rounding of A may turn the directions that count, if others nearly do; 0 if the gap is wide."""
+        if self.next_value == 0.0 or self.rank == 0:
+            return 0.0
+        gap = 1.0 / self.condition - self.next_value
+        return _EPS / gap if gap > 0.0 else np.inf
+
+    @property
+    def has_gap(self) -> bool:
+        """Whether the singular values that count are clearly apart from those that do not."""
+        return self.next_value <= _CLEAR / self.condition
+
+    def apply(self, b: np.ndarray) -> np.ndarray:
+        """Return ``Q' b`` for an orthogonal Q of n rows and columns; the first `rank` entries (see `parts`) count."""
+        return self._times_q(b, "T")
+
+    def _times_q(self, vectors: np.ndarray, trans: str) -> np.ndarray:
+        from scipy.linalg import lapack
+
+        qr = self._qr[:, : min(self.n, self.p)]
+        found, _, _ = lapack.dormqr(
+            "L", trans, qr, self._tau, np.asfortranarray(vectors), lwork=_BLOCK * max(1, vectors.shape[1])
+        )
+        return found
+
+    def solve(self, b: np.ndarray) -> np.ndarray:
+        """Return ``A**+ b`` for each column of `b`."""
+        return self._unfold(self._reduce(self.apply(b)[: min(self.n, self.p)]))
+
+    def correct(self, f: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the changes of x and of the residual r that make ``r + A x`` grow by `f` and ``A' r`` fall by `g`.
+
+        One step of Björck's refinement, which sees what rounding does to x by way of a large residual too.
+        """
+        m, c = min(self.n, self.p), self.apply(f)
+        both = self._reduce(c[:m]) + self._fold(g)
+        c[:m] -= self._expand(both)
+        return self._unfold(both), self._times_q(c, "N")
+
+    def beside(self, r: np.ndarray) -> np.ndarray:
+        """Return what of each column of `r` is orthogonal to all columns of A."""
+        m, c = min(self.n, self.p), self.apply(r)
+        c[:m] -= self._expand(self._reduce(c[:m]))
+        return self._times_q(c, "N")
+
+    def _reduce(self, c: np.ndarray) -> np.ndarray:
+        return c if self._left is None else self._left.T @ c
+
+    def _expand(self, c: np.ndarray) -> np.ndarray:
+        return c if self._left is None else self._left @ c
+
+    def _unfold(self, c: np.ndarray) -> np.ndarray:
+        """Return ``M**+ c``."""
+        from scipy.linalg import lapack
+
+        if self._left is None:
+            return lapack.dtrtrs(self._triangle, c)[0] / self.lengths[:, None]
+        return self._basis @ _solve_lower(self._triangle, c)
+
+    def _fold(self, g: np.ndarray) -> np.ndarray:
+        """Return ``(M**+)' g``."""
+        from scipy.linalg import lapack
+
+        if self._left is None:
+            return lapack.dtrtrs(self._triangle, g / self.lengths[:, None], trans=1)[0]
+        return _solve_lower(self._triangle, self._basis.T @ g, trans=1)
+
+    @cached_property
+    def spread(self) -> float:
+        """The Frobenius norm of ``A**+``, by which noise in b spreads to x."""
+        if self.rank == 0:
+            return 0.0
+        return float(np.linalg.norm(self._unfold(np.eye(self.rank))))
+
+
+def _solve_lower(triangle: np.ndarray, c: np.ndarray, trans: int = 0) -> Any:
+    from scipy.linalg import lapack
+
+    return lapack.dtrtrs(triangle, c, lower=1, trans=trans)[0] if len(triangle) else c

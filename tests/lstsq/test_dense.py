@@ -1,0 +1,115 @@
+"""Small systems by LAPACK: right, and as right as they say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import relative_error
+
+from rowsolve._monitor import Tolerance
+from rowsolve.lstsq.dense import fit
+
+EPS = float(np.finfo(float).eps)
+
+
+def fitted(A, b, rtol=1e-6, damp=0.0, x0=None, eps=EPS):
+    b = b.reshape(len(A), -1)
+    x0 = np.zeros((b.shape[1], A.shape[1])) if x0 is None else x0
+    return fit(A, b, x0, damp, Tolerance(rtol, 0.0, eps))
+
+
+@pytest.mark.parametrize("shape", [(50, 3), (500, 30), (2000, 60), (20, 20), (6, 30), (1, 1), (1, 7), (9, 1)])
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+@pytest.mark.parametrize("k", [1, 3])
+def test_fit__is_that_of_lapack(shape, noise, k):
+    rng = np.random.default_rng(shape)
+    A = rng.standard_normal(shape)
+    b = A @ rng.standard_normal((shape[1], k)) + noise * rng.standard_normal((shape[0], k))
+    found = fitted(A, b)
+    expected = np.linalg.lstsq(A, b)[0]
+    assert relative_error(found.x.T, expected) < 1e-12
+    assert found.rank == min(shape)
+    np.testing.assert_allclose(found.residual_sq, np.sum((b - A @ found.x.T) ** 2, axis=0), rtol=1e-9, atol=1e-24)
+    assert (found.error <= 1e-10 * np.linalg.norm(expected)).all()
+
+
+@pytest.mark.parametrize("damp", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("shape", [(400, 30), (40, 30), (5, 30)])
+def test_damping__is_a_row_for_each_column(damp, shape):
+    rng = np.random.default_rng(1)
+    A, b = rng.standard_normal(shape), rng.standard_normal(shape[0])
+    expected = np.linalg.solve(A.T @ A + damp**2 * np.eye(30), A.T @ b)
+    found = fitted(A, b, damp=damp)
+    assert relative_error(found.x[0], expected) < 1e-8  # of the normal equations
+    assert found.residual_sq[0] == pytest.approx(np.sum((b - A @ expected) ** 2), rel=1e-6, abs=1e-9)
+
+
+def test_many_solutions__give_the_one_nearest_to_the_start():
+    rng = np.random.default_rng(2)
+    A = np.repeat(rng.standard_normal((300, 20)), 2, axis=1)
+    b, x0 = rng.standard_normal(300), rng.standard_normal((1, 40))
+    found = fitted(A, b, x0=x0)
+    expected = x0[0] + np.linalg.lstsq(A, b - A @ x0[0])[0]
+    assert relative_error(found.x[0], expected) < 1e-12
+    assert (found.rank, found.has_gap) == (20, True)
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_estimate__is_near_the_error_that_rounding_leaves(seed, noise):
+    """Cauchy matrices, whose exact solution by rational arithmetic is too far away: one by extended precision."""
+    rng = np.random.default_rng(seed)
+    A = 1.0 / (rng.uniform(0.1, 5.0, (40, 1)) + np.linspace(0.3, 3.0, 8))
+    b = A @ rng.standard_normal(8) + noise * rng.standard_normal(40)
+    found = fitted(A, b, rtol=1e-15)
+    exact, error = in_extended_precision(A, b), found.error[0]
+    true = np.linalg.norm(found.x[0] - exact)
+    assert true / 4 < error < 4 * true + 10 * EPS * np.linalg.norm(exact)
+
+
+def in_extended_precision(A, b):
+    """Refine with residuals in extended precision, and x and the residual together."""
+    Q, R = np.linalg.qr(A)
+    A, b = A.astype(np.longdouble), b.astype(np.longdouble)
+    x, r = np.zeros(A.shape[1], np.longdouble), np.zeros(len(b), np.longdouble)
+    for _ in range(30):
+        f, g = (b - r - A @ x).astype(float), (A.T @ r).astype(float)
+        w = np.linalg.solve(R.T, g)
+        x, r = x + np.linalg.solve(R, Q.T @ f + w), r + f - Q @ (Q.T @ f + w)
+    return x.astype(float)
+
+
+def test_single_precision__is_as_exact_as_its_numbers():
+    rng = np.random.default_rng(3)
+    A = rng.standard_normal((40, 10)).astype(np.float32).astype(float)
+    b = A @ rng.standard_normal(10)
+    eps = float(np.finfo(np.float32).eps)
+    found = fitted(A, b, eps=eps)
+    assert 1e-9 < found.error[0] / np.linalg.norm(found.x) < 1e-6
+
+
+def test_consistent_equations_without_a_full_rank__are_satisfied_to_rounding():
+    """Cosines that nearly depend on each other: LAPACK satisfies them to 2e-15, so must we."""
+    t = np.sort(np.random.default_rng(0).random(200))
+    for phase in (0.0, 0.1, 0.5):
+        A = np.cos(np.pi * t[:, None] * 0.4 * np.arange(35) + phase)
+        b = A @ np.random.default_rng(1).standard_normal(35)
+        found = fitted(A, b)
+        assert found.rank < 35
+        assert np.sqrt(found.residual_sq[0]) < 1e-12 * np.linalg.norm(b)
+
+
+@pytest.mark.parametrize("size", [1e-140, 1e-100, 1e100, 1e140])
+def test_scales__do_not_matter(size):
+    rng = np.random.default_rng(4)
+    A, b = rng.standard_normal((300, 20)), rng.standard_normal(300)
+    found = fitted(size * A, size * b)
+    assert relative_error(found.x[0], np.linalg.lstsq(A, b)[0]) < 1e-12
+
+
+def test_units_of_columns__do_not_matter():
+    rng = np.random.default_rng(5)
+    A, units = rng.standard_normal((400, 30)), 10.0 ** rng.uniform(-6, 6, 30)
+    b = A @ rng.standard_normal(30) + rng.standard_normal(400)
+    found = fitted(A * units, b)
+    np.testing.assert_allclose(found.x[0] * units, np.linalg.lstsq(A, b)[0], rtol=1e-10)
