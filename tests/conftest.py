@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -25,6 +28,14 @@ def _arrow_keeps_nothing(monkeypatch):
     """Let small tables be larger than memory, although the library that reads them takes far more for itself."""
     monkeypatch.setattr("rowsolve.sources.parquet._KEPT_BY_ARROW", 0.0)
     monkeypatch.setattr("rowsolve.sources.parquet._KEPT_FOR_A_COLUMN", 0.0)
+
+
+@pytest.fixture
+def press_ctrl_c():
+    """A function that sends SIGINT to this process. A shell starts its background jobs with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield lambda: os.kill(os.getpid(), signal.SIGINT)
+    signal.signal(signal.SIGINT, before)
 
 
 def gaussian(n_rows=N_ROWS, n_columns=N_COLUMNS, seed=0, noise=0.0):

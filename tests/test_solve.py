@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import signal
 import threading
 
 import numpy as np
@@ -145,14 +143,14 @@ def test_history__has_an_entry_a_burst():
     np.testing.assert_allclose(history["drop"].sum(), np.sum(x_true**2), rtol=1e-9)
 
 
-def test_ctrl_c__gives_back_the_x_so_far():
+def test_ctrl_c__gives_back_the_x_so_far(press_ctrl_c):
     A, b, _ = gaussian(seed=5)
     calls = []
 
     def interrupt(event):
         calls.append(event.error_estimate)
         if len(calls) == 4:
-            os.kill(os.getpid(), signal.SIGINT)
+            press_ctrl_c()
 
     solution = rowsolve.solve(A, b, UNIFORM, rtol=1e-12, callback=interrupt, rng=0)
     assert solution.status is Status.INTERRUPTED
@@ -163,12 +161,12 @@ def test_ctrl_c__gives_back_the_x_so_far():
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("method", ["randomized", "cluster-jl"])
-def test_ctrl_c__is_heard_between_bursts(method):
+def test_ctrl_c__is_heard_between_bursts(method, press_ctrl_c):
     A, _, x_true = gaussian(20_000, 100)
     A[:, 0] = A[:, 1] + 1e-6 * A[:, 0]  # takes for ever
     b = A @ x_true
     rowsolve.solve(A, b, method, max_passes=3.5)  # compile
-    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    timer = threading.Timer(0.3, press_ctrl_c)
     timer.start()
     solution = rowsolve.solve(A, b, method, rtol=1e-9, max_passes=1e12, max_seconds=30, rng=0)
     timer.join()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 
 import numpy as np
 import pytest
@@ -188,15 +187,15 @@ def test_output__has_the_usual_permissions(folder):
     assert (folder / "x.npy").stat().st_mode == plain.stat().st_mode
 
 
-def test_ctrl_c__writes_x_and_says_so(folder, monkeypatch):
+def test_ctrl_c__writes_x_and_says_so(folder, monkeypatch, press_ctrl_c):
     calls = []
 
-    def press_ctrl_c(_self, event):
+    def interrupt(_self, event):
         calls.append(event)
         if len(calls) == 4:
-            os.kill(os.getpid(), signal.SIGINT)
+            press_ctrl_c()
 
-    monkeypatch.setattr(SolveProgress, "__call__", press_ctrl_c)
+    monkeypatch.setattr(SolveProgress, "__call__", interrupt)
     result = run("solve", "A.npy", "b.npy", "-o", "x.npy", "-m", "randomized", "--rtol", "1e-12", "--seed", 0)
     assert result.exit_code == 1
     assert "INTERRUPTED" in result.output
