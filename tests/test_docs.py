@@ -55,6 +55,25 @@ def test_paper__has_the_numbers_of_the_tables_that_the_command_wrote(monkeypatch
         assert f"(paper/{name})" in text
 
 
+@pytest.mark.parametrize(
+    ("ratios", "loose", "tight"),
+    [
+        ((0.99, 1.04, 7.2, 25.74), "level on loose clusters (0.99 to 1.04), ",
+         "does **not** hold on tight clusters (7.20 to 25.7)"),
+        ((1.0, 1.002, 0.026, 0.4), "level on loose clusters (1.00), ", "**holds** on tight clusters (0.026 to 0.40)"),
+        ((0.9, 0.9, 1.0, 1.1), "**holds** on loose clusters (0.90), ",
+         "on tight clusters level at noise 0.1 (1.00) and does **not** hold at noise 0.2 (1.10)"),
+        ((0.96, 0.97, 1.0, 1.05), "level on loose ", "and tight clusters (0.96 to 1.05)"),
+    ],
+)  # fmt: skip
+def test_paper__says_where_a_claim_holds(monkeypatch, ratios, loose, tight):
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    from paper import in_words
+
+    kinds = [(clusters, noise) for clusters in ("loose", "tight") for noise in (0.1, 0.2)]
+    assert in_words(dict(zip(kinds, ratios, strict=True))) == loose + tight
+
+
 @pytest.fixture
 def choosing(monkeypatch):
     """The script that fills docs/choosing.md."""

@@ -16,7 +16,7 @@ from rowsolve.experiments.spectra import SpectraFigure
 from rowsolve.experiments.winners import MapFigure
 
 TINY = {
-    "1": JLFigure("quick", 120, 10, 2, noises=(0.2,), goal=0.5, rows_per_column=30),
+    "1": JLFigure("quick", 120, 10, 2, noises=(0.2,), goal=0.5, rows_per_column=30, rows_per_column_noisy=20),
     "2": BlockFigure("quick", 120, 10, 2, noises=(0.2,), goal=0.5, rows_per_column_noisy=20),
     "3": SpectraFigure("quick", 120, 10, 3, n_blocks=10),
     "map": MapFigure("quick", 120, 10, 1, separations=(0.1,), noises=(0.1,), goal=0.5, rows_per_column_noisy=20),
@@ -72,7 +72,9 @@ def test_reproduce__writes_a_table_and_a_picture_of_each_figure_and_names_them(f
         assert (folder / f"new/figures/{name}.png").read_bytes().startswith(b"\x89PNG")
     lines = lines_without_time(folder / "new/figures/figure-2-quick.csv")
     assert {line["method"] for line in lines} == {"block", "cluster-block"}
-    assert {line["noise_on"] for line in lines} == {"A", "b"}
+    assert {line["noise_on"] for line in lines} == {"A", "b", "A after b"}
+    assert {line["n_steps"] for line in lines if line["n_draws"] == "15"} == {"1", "2", "5", "10"}
+    assert all(float(line["relative_residual"]) > 0.0 for line in lines)
     assert all(line["settings"].startswith("size=quick n_rows=120 n_columns=10") for line in lines)
 
 

@@ -1,4 +1,4 @@
-"""Figures 1 and 2: the true error of a method and of its clustered version, against steps, rows read and seconds."""
+"""Figures 1 and 2: error and residual of a method and of its clustered version, in each reading of the paper."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 import rowsolve
+from rowsolve.experiments.comparing import after, at_the_end, by_seed, needed
 from rowsolve.experiments.figure import Columns, Figure, Line, only
-from rowsolve.experiments.problems import clustered_system
+from rowsolve.experiments.problems import NoiseOn, clustered_system, least_squares
 from rowsolve.experiments.style import COLOURS, DASHES, new_figure, tidy
-from rowsolve.experiments.tracing import floor_of, thinned, trace
+from rowsolve.experiments.tracing import first_steps, relative_residuals, thinned, trace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,33 +22,68 @@ if TYPE_CHECKING:
 
 __all__ = ["BlockFigure", "ConvergenceFigure", "JLFigure"]
 
-AXES = (("n_steps", "iterations"), ("rows_read", "rows read"), ("seconds", "time (seconds)"))
+AXES = {"n_steps": "iterations", "rows_read": "rows read", "seconds": "time (seconds)"}
+WHERE = {"A": "on A", "b": "in b, 0.1 on A", "A after b": "on A after b"}
 _SHORT_TIME = 0.2  # seconds: below it milliseconds are easier to read
 _MANY = 10_000  # rows or steps: from here on they are counted in thousands
 _LOPSIDED = 5.0  # one curve this many times as long as the other: a linear axis would hide the short one
+
+
+class Row(NamedTuple):
+    """A row of panels: one reading of the paper, and one of what its figures show."""
+
+    noise_on: NoiseOn
+    axis: Literal["n_steps", "rows_read", "seconds"]
+    quantity: Literal["relative_error", "relative_residual"]
+    from_the_first: bool  # on a logarithmic axis, so that the first steps are seen
+
+    def words(self) -> str:
+        """Return what the vertical axis says."""
+        if self.quantity == "relative_residual":
+            return "relative residual" + ("" if self.noise_on == "A" else "\n(dotted: least squares)")
+        return "relative error" + ("\nto least squares" if self.noise_on == "A after b" else " of x")
+
+
+ROWS = (
+    Row("A", "n_steps", "relative_error", from_the_first=False),
+    Row("A", "rows_read", "relative_error", from_the_first=False),
+    Row("A", "seconds", "relative_error", from_the_first=False),
+    Row("A", "n_steps", "relative_residual", from_the_first=True),
+    Row("A after b", "n_steps", "relative_residual", from_the_first=True),
+    Row("A after b", "n_steps", "relative_error", from_the_first=True),
+    Row("b", "n_steps", "relative_residual", from_the_first=True),
+    Row("b", "n_steps", "relative_error", from_the_first=True),
+)
 
 
 class Case(NamedTuple):
     """One kind of system."""
 
     clusters: Literal["loose", "tight"]
-    noise_on: Literal["A", "b"]
+    noise_on: NoiseOn
     noise: float
 
 
 @dataclass(frozen=True)
 class ConvergenceFigure(Figure):
-    """Runs of two methods until `goal` is reached, or rows are read that often the number of columns."""
+    """Runs of two methods until `goal` is reached, or rows are read that often the number of columns.
+
+    Besides one run of each seed, which is looked at every p rows or so (``n_draws`` is 1 in the table), there are the
+    `first` steps: medians of `n_draws` starts on the same system, for which no time is taken.
+    """
 
     noises: tuple[float, ...] = (0.1, 0.2)
     goal: float = 1e-6
     rows_per_column: float = 3000
     rows_per_column_noisy: float = 800
+    first: tuple[int, ...] = (1, 2, 5, 10, 20, 50, 100)
+    n_draws: int = 15
 
     columns: ClassVar[tuple[str, ...]] = (
-        "clusters", "noise_on", "noise", "method", "n_steps", "rows_read", "seconds", "relative_error",
+        "clusters", "noise_on", "noise", "method", "n_draws", "n_steps", "rows_read", "seconds",
+        "relative_error", "relative_residual", "least_residual",
     )  # fmt: skip
-    noisy: ClassVar[tuple[Literal["A", "b"], ...]]
+    noisy: ClassVar[tuple[NoiseOn, ...]]
     rows_a_step: ClassVar[int]
     title: ClassVar[str]
 
@@ -68,40 +104,59 @@ class ConvergenceFigure(Figure):
     def steps(self, seed: int) -> Iterator[tuple[str, list[Line]]]:
         """Run both methods on every system."""
         for number, case in enumerate(self.cases):
-            A, b, x_true, _ = clustered_system(
-                self.n_rows, self.n_columns, self.n_clusters, case.clusters, case.noise_on, case.noise,
-                np.random.default_rng([seed, number]),
-            )  # fmt: skip
+            A, b, x, least = self._system(case, np.random.default_rng([seed, number]))
             for method in self.methods():
-                budget = self.rows_per_column if case.noise_on == "A" else self.rows_per_column_noisy
-                points = trace(
-                    A, b, x_true, method, rows_a_step=self.rows_a_step, max_rows=budget * self.n_columns,
-                    goal=self.goal, rng=seed,
-                )  # fmt: skip
+                lines = self._curve(A, b, x, method, case, seed)
                 yield (
-                    f"{case.clusters}, noise {case.noise:g}, {method.name}",
-                    [(*case, method.name, *point) for point in thinned(points)],
+                    f"{case.clusters}, noise {case.noise:g} {WHERE[case.noise_on]}, {method.name}",
+                    [(*case, method.name, *line, least) for line in lines],
                 )
 
+    def _system(self, case: Case, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+        """Return A, b, the x that errors are measured from, and the least relative residual.
+
+        That x is the one that b was made of; with noise on A after b nothing can find it, so the least-squares solution
+        takes its place.
+        """
+        A, b, x_true, _ = clustered_system(
+            self.n_rows, self.n_columns, self.n_clusters, case.clusters, case.noise_on, case.noise, rng
+        )
+        if case.noise_on == "A":
+            return A, b, x_true, 0.0
+        best = least_squares(A, b)
+        return A, b, x_true if case.noise_on == "b" else best, float(relative_residuals(A, b, best))
+
+    def _curve(self, A, b, x_true, method, case, seed) -> list[tuple[float, ...]]:
+        """Return the first steps, then one run, from ``n_draws`` to ``relative_residual``."""
+        budget = self.rows_per_column if case.noise_on == "A" else self.rows_per_column_noisy
+        points = thinned(
+            trace(
+                A, b, x_true, method, rows_a_step=self.rows_a_step, max_rows=budget * self.n_columns,
+                goal=self.goal, rng=seed,
+            )
+        )  # fmt: skip
+        residuals = relative_residuals(A, b, np.array([point.x for point in points]))
+        run = [(1, *point[:4], residual) for point, residual in zip(points, residuals, strict=True)]
+        steps = tuple(step for step in self.first if step < points[1].n_steps)
+        n_rows, x = first_steps(A, b, method, steps, self.n_draws, np.random.default_rng(seed))
+        errors = np.linalg.norm(x - x_true, axis=-1) / np.linalg.norm(x_true)
+        medians = (np.median(one, axis=0) for one in (n_rows, errors, relative_residuals(A, b, x)))
+        first = [(self.n_draws, step, n, np.nan, *rest) for step, n, *rest in zip(steps, *medians, strict=True)]
+        return [*first, *run]
+
     def draw(self, table: Columns) -> Picture:
-        """Draw a column of panels for each system; noise in b below, against rows read."""
+        """Draw a column of panels for each kind of clusters and noise, and rows of panels for each reading."""
         columns = [case for case in self.cases if case.noise_on == "A"]
-        n_lines = len(AXES) + ("b" in self.noisy)
-        picture = new_figure(3.4 * len(columns), 2.7 * n_lines + 0.6)
-        panels: Any = picture.subplots(n_lines, len(columns), sharey="row", squeeze=False)
-        for column, case in enumerate(columns):
-            lines = only(table, **case._asdict())
-            for row, (name, words) in enumerate(AXES):
-                self._draw_panel(panels[row, column], lines, name, words)
-                head = f"{case.clusters} clusters, noise {case.noise:g} on A\n" if row == 0 else ""
-                panels[row, column].set_title(head + self.outcome(lines, name), fontsize=9)
-            if "b" in self.noisy:
-                noisy = only(table, **case._replace(noise_on="b")._asdict())
-                self._draw_panel(panels[-1, column], noisy, "rows_read", "rows read")
-                title = f"{case.clusters}, noise {case.noise:g} in b (0.1 on A)\n{self.floors(noisy)}"
-                panels[-1, column].set_title(title, fontsize=9)
-        for row in range(n_lines):
-            panels[row, 0].set_ylabel("relative error of x")
+        rows = [row for row in ROWS if row.noise_on in self.noisy]
+        picture = new_figure(3.4 * len(columns), 2.75 * len(rows) + 0.6)
+        panels: Any = picture.subplots(len(rows), len(columns), sharey="row", squeeze=False)
+        for i, row in enumerate(rows):
+            for j, case in enumerate(columns):
+                lines = only(table, **case._replace(noise_on=row.noise_on)._asdict())
+                self._draw_panel(panels[i, j], lines, row)
+                head = f"{case.clusters} clusters, noise {case.noise:g} {WHERE[row.noise_on]}"
+                panels[i, j].set_title(f"{head}\n{self.outcome(lines, row)}", fontsize=9)
+            panels[i, 0].set_ylabel(row.words(), fontsize=9)
         panels[0, 0].legend(fontsize=9)
         picture.suptitle(
             f"{self.title}; {self.n_rows:,} x {self.n_columns:,}, {self.n_clusters} clusters; "
@@ -110,17 +165,25 @@ class ConvergenceFigure(Figure):
         )
         return picture
 
-    def _draw_panel(self, axes: Axes, lines: Columns, name: str, words: str) -> None:
-        bands = {method.name: _band(only(lines, method=method.name), name) for method in self.methods()}
-        ends = [band[0][-1] for band in bands.values()]
-        unit = 1.0
-        if name == "seconds" and max(ends) < _SHORT_TIME:
+    def _draw_panel(self, axes: Axes, lines: Columns, row: Row) -> None:
+        curves = {name: only(lines, method=name) for name in self.names}
+        ends = [max(curve[row.axis][curve["n_draws"] == 1]) for curve in curves.values()]
+        unit, words = 1.0, AXES[row.axis]
+        if row.axis == "seconds" and max(ends) < _SHORT_TIME:
             unit, words = 1e3, "time (milliseconds)"
-        for method, (grid, low, middle, high) in bands.items():
-            axes.fill_between(grid * unit, low, high, color=COLOURS[method], alpha=0.25, linewidth=0)
-            axes.plot(grid * unit, middle, DASHES[method], color=COLOURS[method], label=method)
+        for name, curve in curves.items():
+            if row.from_the_first:
+                grid, low, middle, high = _values_after(curve, row)
+                axes.fill_between(grid, low, high, color=COLOURS[name], alpha=0.25, linewidth=0)
+                axes.plot(grid, middle, DASHES[name], color=COLOURS[name], label=name)
+            else:
+                grid, low, middle, high = _needed_to(curve, row)
+                axes.fill_betweenx(grid, low * unit, high * unit, color=COLOURS[name], alpha=0.25, linewidth=0)
+                axes.plot(middle * unit, grid, DASHES[name], color=COLOURS[name], label=name)
+        if row.quantity == "relative_residual" and lines["least_residual"].any():
+            axes.axhline(float(np.median(lines["least_residual"])), color="black", linewidth=0.8, linestyle=":")
         axes.set_yscale("log")
-        if max(ends) > _LOPSIDED * min(ends):
+        if row.from_the_first or max(ends) > _LOPSIDED * min(ends):
             axes.set_xscale("log")
             words += ", log scale"
         else:
@@ -128,19 +191,23 @@ class ConvergenceFigure(Figure):
         axes.set_xlabel(words, fontsize=9)
         tidy(axes)
 
-    def outcome(self, lines: Columns, name: str) -> str:
-        """Say how much more of `name` the clustered version needed; where one did not arrive, how far both came."""
-        halves = [_by_seed(only(lines, method=method.name)) for method in self.methods()]
-        errors = [np.median([one["relative_error"][-1] for one in half]) for half in halves]
-        if max(errors) <= self.goal:
-            plain, clustered = (np.median([_when(one, name, self.goal) for one in half]) for half in halves)
-            return f"clustered / plain, to {self.goal:g}: {clustered / plain:.2f}"
-        return f"error at the end: {errors[0]:.1e}, clustered {errors[1]:.1e}" if name == "rows_read" else ""
+    @property
+    def names(self) -> tuple[str, str]:
+        """The method and its clustered version."""
+        plain, clustered = self.methods()
+        return plain.name, clustered.name
 
-    def floors(self, lines: Columns) -> str:
-        """Say at which level the error of each method ended."""
-        words = [f"{method.name} {_floor(only(lines, method=method.name)):.2g}" for method in self.methods()]
-        return "floor: " + ", ".join(words)
+    def outcome(self, lines: Columns, row: Row) -> str:
+        """Say what a panel shows: what it took to the same error, or how low both came at first and in the end."""
+        if not row.from_the_first:
+            pair, level = needed(lines, self.names, row.axis, row.quantity, self.goal)
+            return f"clustered / plain, to {level:.2g}: {np.median(pair.ratios):.2f}"
+        first = after(lines, self.names, 1, row.quantity)
+        words = "1 step: {:.2g}, clustered {:.2g}".format(*map(np.median, first))
+        if row.noise_on == "A":
+            return words
+        last = at_the_end(lines, self.names, row.quantity)
+        return words + "\nend: {:.2g}, clustered {:.2g}".format(*map(np.median, last))
 
 
 @dataclass(frozen=True)
@@ -148,10 +215,11 @@ class JLFigure(ConvergenceFigure):
     """Figure 1 of the paper."""
 
     rows_per_column: float = 400
+    rows_per_column_noisy: float = 400
 
     name: ClassVar[str] = "1"
     title: ClassVar[str] = "Figure 1: RKA-JL against RKA-Cluster-JL"
-    noisy: ClassVar[tuple[Literal["A", "b"], ...]] = ("A",)
+    noisy: ClassVar[tuple[NoiseOn, ...]] = ("A", "A after b")
     rows_a_step: ClassVar[int] = 2  # the best candidate, and the first, with which it is compared
 
     def methods(self) -> tuple[rowsolve.Method, rowsolve.Method]:
@@ -161,11 +229,11 @@ class JLFigure(ConvergenceFigure):
 
 @dataclass(frozen=True)
 class BlockFigure(ConvergenceFigure):
-    """Figure 2 of the paper, and what it leaves out: noise in b."""
+    """Figure 2 of the paper, and noise in b, where it calls its blocks robust."""
 
     name: ClassVar[str] = "2"
     title: ClassVar[str] = "Figure 2: RKA-Block against RKA-Cluster-Block, blocks of 4 rows"
-    noisy: ClassVar[tuple[Literal["A", "b"], ...]] = ("A", "b")
+    noisy: ClassVar[tuple[NoiseOn, ...]] = ("A", "b", "A after b")
     rows_a_step: ClassVar[int] = 4  # blocks of leftover rows are smaller: they count as a part of a step
 
     def methods(self) -> tuple[rowsolve.Method, rowsolve.Method]:
@@ -173,30 +241,31 @@ class BlockFigure(ConvergenceFigure):
         return rowsolve.Block(block_size=self.n_clusters), rowsolve.ClusterBlock(n_clusters=self.n_clusters)
 
 
-def _by_seed(lines: Columns) -> list[Columns]:
-    return [only(lines, seed=seed) for seed in np.unique(lines["seed"])]
+Band = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # a grid; lowest, median and highest over the seeds
 
 
-def _floor(lines: Columns) -> float:
-    """Return the median over seeds of the level that the error ends at."""
-    return float(np.median([floor_of(one["rows_read"], one["relative_error"]) for one in _by_seed(lines)]))
+def _values_after(curve: Columns, row: Row) -> Band:
+    """Return the values over the steps, from the first on to where the first seed ends."""
+    seeds = [_sorted(one, row.axis) for one in by_seed(curve)]
+    start = max(one[row.axis][one[row.axis] > 0][0] for one in seeds)
+    stop = min(one[row.axis][-1] for one in seeds)
+    grid = np.unique(np.clip(np.concatenate([one[row.axis] for one in seeds]), start, stop))
+    values = [np.exp(np.interp(grid, one[row.axis], np.log(one[row.quantity]))) for one in seeds]
+    return grid, np.min(values, axis=0), np.median(values, axis=0), np.max(values, axis=0)
 
 
-def _band(lines: Columns, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return a grid up to where the first seed ends, and lowest, median and highest error on it."""
-    seeds = _by_seed(lines)
-    start = max(one[name][0] for one in seeds)
-    stop = min(one[name][-1] for one in seeds)
-    known = np.concatenate([one[name] for one in seeds])
-    grid = np.unique(np.clip(known, start, stop))
-    errors = [np.exp(np.interp(grid, one[name], np.log(one["relative_error"]))) for one in seeds]
-    return grid, np.min(errors, axis=0), np.median(errors, axis=0), np.max(errors, axis=0)
+def _needed_to(curve: Columns, row: Row) -> Band:
+    """Return what it took to come down to each level, as far as all seeds came. Errors only fall here."""
+    seeds = by_seed(curve, n_draws=1)
+    stop = max(one[row.quantity][-1] for one in seeds)
+    grid = np.geomspace(1.0, stop, 100)
+    values = [np.interp(-np.log(grid), -np.log(one[row.quantity]), one[row.axis]) for one in seeds]
+    return grid, np.min(values, axis=0), np.median(values, axis=0), np.max(values, axis=0)
 
 
-def _when(one: Columns, name: str, goal: float) -> float:
-    """Return the value of `name` where the error of one run passed `goal`, between its last two points."""
-    log_errors = np.log(one["relative_error"][-2:])
-    return float(np.interp(-np.log(goal), -log_errors, one[name][-2:]))
+def _sorted(lines: Columns, axis: str) -> Columns:
+    order = np.argsort(lines[axis])
+    return {name: values[order] for name, values in lines.items()}
 
 
 def _label_few(axes: Axes, *, thousands: bool) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
+from scipy import linalg
 
-__all__ = ["clustered_system", "gaussian_system"]
+__all__ = ["NoiseOn", "clustered_system", "gaussian_system", "least_squares"]
+
+NoiseOn = Literal["A", "b", "A after b"]
 
 
 def gaussian_system(
@@ -28,7 +31,7 @@ def clustered_system(
     n_columns: int,
     n_clusters: int,
     separation: float | Literal["loose", "tight"],
-    noise_on: Literal["A", "b"] = "A",
+    noise_on: NoiseOn = "A",
     noise: float = 0.1,
     rng: int | np.random.Generator | None = None,
     *,
@@ -44,10 +47,12 @@ def clustered_system(
         A centroid has a random direction and the norm ``separation * sqrt(n_columns)``, so `separation` is the
         size of one entry. ``"tight"`` is 1, as of entries N(0, 1); ``"loose"`` is ``1 / sqrt(n_columns)``, which makes
         the norm 1.
-    noise_on : {"A", "b"}
+    noise_on : {"A", "b", "A after b"}
         ``"A"``: every row is its centroid plus N(0, noise**2) in every entry, and ``b = A x_true`` exactly: the
         equations agree. ``"b"``: the entries of A vary by `spread` instead, and b gets normal noise of `noise` times
-        the standard deviation of ``A x_true``: the equations contradict each other.
+        the standard deviation of ``A x_true``: the equations contradict each other. ``"A after b"``: the same A as with
+        ``"A"``, but b is computed from the centroids, before the noise: the equations contradict each other, and
+        b tells no more of `x_true` than `n_clusters` numbers.
     noise : float
     rng : int or numpy.random.Generator, optional
     spread : float
@@ -58,8 +63,8 @@ def clustered_system(
     A, b, x_true, labels : ndarray
         `x_true` has entries N(0, 1); ``labels[i]`` is the cluster of row i.
     """
-    if noise_on not in ("A", "b"):
-        raise ValueError(f"`noise_on` must be 'A' or 'b', got {noise_on!r}.")
+    if noise_on not in get_args(NoiseOn):
+        raise ValueError(f"`noise_on` must be 'A', 'b' or 'A after b', got {noise_on!r}.")
     rng = np.random.default_rng(rng)
     centroids = rng.standard_normal((n_clusters, n_columns))
     centroids *= (_size_of_an_entry(separation, n_columns) * math.sqrt(n_columns)) / np.linalg.norm(
@@ -67,13 +72,18 @@ def clustered_system(
     )
     labels = rng.permutation(np.arange(n_rows) % n_clusters)
     A = rng.standard_normal((n_rows, n_columns))
-    A *= noise if noise_on == "A" else spread
+    A *= spread if noise_on == "b" else noise
     A += centroids[labels]
     x_true = rng.standard_normal(n_columns)
-    b = A @ x_true
+    b = (centroids @ x_true)[labels] if noise_on == "A after b" else A @ x_true
     if noise_on == "b":
         b += noise * np.std(b) * rng.standard_normal(n_rows)
     return A, b, x_true, labels
+
+
+def least_squares(A: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return the least-squares solution by the normal equations, which these well-conditioned systems allow."""
+    return linalg.solve(A.T @ A, A.T @ b, assume_a="pos")
 
 
 def _size_of_an_entry(separation: float | str, n_columns: int) -> float:

@@ -1,15 +1,17 @@
-"""The true error on the way, which only experiments can know."""
+"""The true error and the residual on the way, which only experiments can know."""
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import rowsolve
+from rowsolve._system import System
+from rowsolve.sources import open_rows
 
-__all__ = ["Point", "floor_of", "rows_to", "thinned", "trace"]
+__all__ = ["Point", "first_steps", "floor_of", "relative_residuals", "rows_to", "thinned", "trace"]
 
 _NO_LIMIT = 1e15  # passes: the solver must not give up on slow runs, they are what is to be seen
 
@@ -21,6 +23,7 @@ class Point(NamedTuple):
     n_rows: int
     seconds: float
     error: float
+    x: np.ndarray
 
 
 def trace(
@@ -41,23 +44,57 @@ def trace(
     long after its error has reached the floor. On one thread: the method as published, one step after another.
     """
     norm = float(np.linalg.norm(x_true))
-    points = [Point(0.0, 0, 0.0, 1.0)]
+    start = np.zeros(x_true.size)
+    points = [Point(0.0, 0, 0.0, 1.0, start)]
 
     def look(event: rowsolve.Event) -> bool:
         if event.stage == "prepare":
-            points[0] = Point(0.0, event.rows_read, event.seconds, 1.0)
+            points[0] = Point(0.0, event.rows_read, event.seconds, 1.0, start)
             return False
         if event.stage != "solve":  # a pass in between, which moves nothing
             return False
         error = float(np.linalg.norm(event.x - x_true)) / norm
         n_steps = (event.rows_read - points[0].n_rows) / rows_a_step
-        points.append(Point(n_steps, event.rows_read, event.seconds, error))
+        points.append(Point(n_steps, event.rows_read, event.seconds, error, event.x.copy()))
         return error <= goal or event.rows_read >= max_rows
 
     solution = rowsolve.solve(A, b, method, rtol=0.0, max_passes=_NO_LIMIT, rng=rng, threads=1, callback=look)
     if solution.status is rowsolve.Status.INTERRUPTED:
         raise KeyboardInterrupt  # half a curve is no curve
     return points
+
+
+def first_steps(
+    A: np.ndarray, b: np.ndarray, method: Any, steps: tuple[int, ...], n_draws: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Take the first steps of `method` again and again, prepared once; return the x after each of `steps` of them.
+
+    `rowsolve.solve` looks up after hundreds of steps only. What a single step does depends much on the rows drawn, so
+    there are `n_draws` starts.
+
+    Returns
+    -------
+    n_rows : ndarray of shape (n_draws, len(steps))
+        Rows read, with the preparation.
+    x : ndarray of shape (n_draws, len(steps), p)
+    """
+    system = System(open_rows(A), b)
+    plan = method.begin(system, rng)
+    n_rows, x = np.full((n_draws, len(steps)), system.rows_read), np.empty((n_draws, len(steps), A.shape[1]))
+    for draw in range(n_draws):
+        iterates, done = np.zeros((2, A.shape[1])), 0
+        for i, wanted in enumerate(steps):
+            while done < wanted:
+                n_rows[draw, i:] += method.advance(plan, iterates, plan.rows_per_step, rng, np.zeros(2)).size
+                done += 1
+            x[draw, i] = iterates[0]
+    return n_rows, x
+
+
+def relative_residuals(A: np.ndarray, b: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Return ``norm(b - A x) / norm(b)`` for every x in an array of shape (..., p)."""
+    residuals = b[:, None] - A @ x.reshape(-1, x.shape[-1]).T
+    return (np.linalg.norm(residuals, axis=0) / np.linalg.norm(b)).reshape(x.shape[:-1])
 
 
 def rows_to(points: list[Point], goal: float) -> float:

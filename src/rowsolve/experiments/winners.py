@@ -78,8 +78,7 @@ class MapFigure(Figure):
         """Return the rows to the goal where there is one, and the floor where there is one."""
         if noise_on == "A":
             return rows_to(points, self.goal), np.nan
-        _, rows, _, errors = np.array(points).T
-        return np.nan, floor_of(rows, errors)
+        return np.nan, floor_of(np.array([one.n_rows for one in points]), np.array([one.error for one in points]))
 
     def _methods(self) -> tuple[rowsolve.Method, ...]:
         return (
