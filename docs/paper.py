@@ -145,7 +145,7 @@ def speed(figure: ConvergenceFigure) -> str:
         {
             "By the error of x": [BY_ERROR["n_steps"], BY_ERROR["rows_read"]],
             "By the residual": [agree[1], agree[10], SAME_RESIDUAL],
-            "With noise on A after b": [after_b[1], *END_AFTER_B],
+            "With noise on A after b": [after_b[1], after_b[10], *END_AFTER_B],
         },
     )
 
