@@ -1,0 +1,109 @@
+"""Is `rowsolve.solve` right on whatever comes? Random small systems of many kinds, each judged against LAPACK.
+
+    make honesty ARGS="--seed 1 --count 2000"
+    make honesty ARGS="--bounds --count 500"
+    make honesty ARGS="--seed 1 --only 1234"
+
+A failure is an exception, a warning, NaN in x, or a status CONVERGED whose x is further from the solution than 5 rtol
+(with bounds: whose cost is above that of scipy). Any makes the exit code 1. See `draws.py` for the systems and
+`judge.py` for the rules. *low* and *high* are the shares of estimates below a third of the true error and above 30
+times it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+from draws import draw, draw_bounded
+from judge import FAIR, Verdict, judge, judge_bounded
+
+
+def verdict_of(seed: int, index: int, *, bounds: bool = False) -> Verdict:
+    """Draw a system, solve it, judge the answer."""
+    one = (draw_bounded if bounds else draw)(seed, index)
+    if bounds:
+        return judge_bounded(one.A, one.b, one.options, kind=one.kind, index=index, what=str(one))
+    return judge(one.A, one.b, one.options, kind=one.kind, index=index, what=str(one), wild=one.wild)
+
+
+def row_of(name: str, verdicts: list[Verdict]) -> str:
+    """Return a line of the table."""
+    status = Counter(one.status for one in verdicts)
+    words = [failure.split(":")[0] for one in verdicts for failure in one.failures]
+    raised = sum(not one.status for one in verdicts)
+    wrong, nan = words.count("WRONG"), words.count("NaN in x")
+    warned = sum(word.endswith("Warning") for word in words)
+    ratios = np.array([one.ratio for one in verdicts if np.isfinite(one.ratio)])
+    low = f"{np.mean(ratios < FAIR[0]):6.0%}" if ratios.size else "     -"
+    high = f"{np.mean(ratios > FAIR[1]):6.0%}" if ratios.size else "     -"
+    middle = f"{np.median(ratios):8.2g}" if ratios.size else "       -"
+    seconds = np.array([one.seconds for one in verdicts])
+    other = len(verdicts) - status["CONVERGED"] - status["PRECISION"] - raised
+    return (
+        f"{name:<18}{len(verdicts):>6}{status['CONVERGED']:>7}{status['PRECISION']:>7}{other:>7}{wrong:>7}{nan:>5}"
+        f"{raised:>7}{warned:>6}{low}{middle}{high}{1e3 * np.median(seconds):>9.1f}{1e3 * seconds.max():>9.0f}"
+    )
+
+
+def report(verdicts: list[Verdict]) -> None:
+    """Print the table, and what failed."""
+    print(
+        f"{'kind':<18}{'draws':>6}{'conv':>7}{'prec':>7}{'other':>7}{'wrong':>7}{'NaN':>5}{'raised':>7}{'warn':>6}"
+        f"{'low':>6}{'median':>8}{'high':>6}{'ms':>9}{'most ms':>9}"
+    )
+    for name in dict.fromkeys(one.kind for one in verdicts):
+        print(row_of(name, [one for one in verdicts if one.kind == name]))
+    print(row_of("all", verdicts))
+    status = Counter(one.status or "raised" for one in verdicts)
+    print("Statuses:", ", ".join(f"{name} {n}" for name, n in status.most_common()))
+    failed = [one for one in verdicts if one.failures]
+    print(f"\n{len(failed)} of {len(verdicts)} draws failed.")
+    for one in failed:
+        print(line_of(one, one.failures))
+    noted = sorted((one for one in verdicts if one.notes and not one.failures), key=badness)
+    print(f"\n{len(noted)} more have a status that says so, but a low or no estimate; the worst twenty:")
+    for one in noted[:20]:
+        print(line_of(one, one.notes))
+
+
+def badness(one: Verdict) -> float:
+    """Return a key that puts the lowest estimates first."""
+    return one.ratio if np.isfinite(one.ratio) else 1.0
+
+
+def line_of(one: Verdict, reasons: list[str]) -> str:
+    """Return what there is to know of a draw, in a line."""
+    sure = f"cond {one.condition:.0e} rank {one.rank}{'' if one.determined else ' in doubt'}"
+    words = f"{'; '.join(reasons)} | {one.what} | {sure}"
+    return f"{one.index:>6} {one.kind:<17} {one.status or '-':<10} {one.method:<10} {words}"
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run what is asked for; return 1 if anything is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--start", type=int, default=0, help="the first index")
+    parser.add_argument("--only", type=int, action="append", help="this index only (may be repeated)")
+    parser.add_argument("--kind", action="append", help="this kind only (may be repeated)")
+    parser.add_argument("--bounds", action="store_true", help="systems with bounds on x, against scipy")
+    parser.add_argument("--json", type=Path, help="write every verdict to this file")
+    args = parser.parse_args(argv)
+    make = draw_bounded if args.bounds else draw
+    indices = args.only or range(args.start, args.start + args.count)
+    if args.kind:
+        indices = [index for index in indices if make(args.seed, index).kind in args.kind]
+    verdicts = [verdict_of(args.seed, index, bounds=args.bounds) for index in indices]
+    report(verdicts)
+    if args.json:
+        args.json.write_text(json.dumps([one.as_json() for one in verdicts], indent=1))
+    return int(any(one.failures for one in verdicts))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,332 @@
+"""Whether an answer of `rowsolve.solve` is right: LAPACK and extended precision tell, and how surely they do.
+
+The x to compare with is ``x0 + lstsq(A, b - A x0)``, with the rule of numpy for the rank, refined with residuals in
+extended precision, so that it has all digits of float64 where A is not too ill-conditioned for that. Where the rank is
+a matter of taste (no gap in the singular values at the cut, or a rank that depends on the units of columns), there is
+no such x, and the residual is compared instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import warnings
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import optimize, sparse
+
+import rowsolve
+
+EPS = float(np.finfo(float).eps)
+LONG = np.longdouble
+TIMES_RTOL = 5.0  # an error of so many tolerances is not met
+GAP = 10.0  # times the cut: a singular value there is surely one
+RANGE = 1e-150  # the package says so: rows, b and x between this and its inverse
+FAIR = (1 / 3, 30.0)  # of estimate over error
+
+
+@dataclass
+class Reference:
+    """The solution to compare with.
+
+    Attributes
+    ----------
+    x : ndarray of shape (p, k)
+    unit : ndarray of shape (k,)
+        The norms of x that errors are relative to: as in `solve`, at least the rounding of x0; and that of b.
+    residual, norm_b : ndarray of shape (k,)
+    largest : float
+        The largest singular value of A.
+    uncertain : ndarray of shape (k,)
+        How far x may be off, relative to `unit`, by what refinement last changed and what the null space leaves open.
+    lapack : ndarray of shape (k,)
+        How far an x from LAPACK may be off: ``eps * (cond + cond**2 * residual / (norm(A) * norm(x)))``.
+    determined : bool
+        Whether the rank is beyond doubt; else only residuals can be compared.
+    """
+
+    x: np.ndarray
+    unit: np.ndarray
+    residual: np.ndarray
+    norm_b: np.ndarray
+    largest: float
+    rank: int
+    condition: float
+    uncertain: np.ndarray
+    lapack: np.ndarray
+    determined: bool
+
+
+@dataclass
+class Verdict:
+    """What was found of one solve. `failures` is empty if nothing is wrong; `notes` are no failures."""
+
+    kind: str
+    index: int
+    what: str
+    status: str = ""
+    method: str = ""
+    error: float = float("nan")
+    estimate: float = float("nan")
+    ratio: float = float("nan")
+    uncertain: float = float("nan")
+    condition: float = float("nan")
+    rank: int = -1
+    determined: bool = True
+    seconds: float = 0.0
+    failures: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields."""
+        return asdict(self)
+
+
+def dense_of(A: Any) -> np.ndarray:
+    """Return A as a float64 array."""
+    return np.asarray(A.toarray() if sparse.issparse(A) else A, dtype=float)
+
+
+def _power_of_two(size: float) -> float:
+    return float(2.0 ** np.round(np.log2(size))) if 0 < size < np.inf else 1.0
+
+
+def _rank(s: np.ndarray, shape: tuple[int, int], eps: float = EPS) -> int:
+    return int((s > eps * max(shape) * s[0]).sum()) if s.size and s[0] > 0 else 0
+
+
+def _is_determined(A: np.ndarray, s: np.ndarray, rank: int, eps: float) -> bool:
+    """Tell whether any sensible rule finds this rank: for other cuts, the precision of the data and other units."""
+    if rank == 0:
+        return True
+    cut = EPS * max(A.shape) * s[0]
+    sizes = np.linalg.norm(A, axis=0)
+    scaled = np.linalg.svd(A[:, sizes > 0] / sizes[sizes > 0], compute_uv=False)
+    clear = s[rank - 1] > GAP * cut and (rank == s.size or s[rank] < cut / 3)
+    in_any_units = _rank(scaled, A.shape) == rank and scaled[rank - 1] > GAP * EPS * max(A.shape) * scaled[0]
+    return bool(clear and in_any_units and (eps == EPS or _rank(s / 3, A.shape, eps) == rank))
+
+
+def _refine(A, c, U, s, Vt, steps=10):
+    """Return the solution of ``min norm(A d - c)`` and the last relative change of each column.
+
+    Steps on x and the residual together, as Björck's, in extended precision; the factors are in float64.
+    """
+    A_long = A.astype(LONG)
+    d, r = np.zeros((A.shape[1], c.shape[1]), dtype=LONG), c.copy()
+    change = np.full(c.shape[1], np.inf)
+    size = s[:, None]
+    for step in range(steps):
+        f = (c - r - A_long @ d).astype(float) if step else c.astype(float)
+        g = -(A_long.T @ r).astype(float) if step else np.zeros((A.shape[1], c.shape[1]))
+        if not step:
+            r[:] = 0
+        along, inside = U.T @ f, (Vt @ g) / size
+        dd = Vt.T @ ((along - inside) / size)
+        dr = f - U @ along + U @ inside
+        now = np.linalg.norm(dd, axis=0) / np.maximum(np.linalg.norm((d + dd).astype(float), axis=0), 1e-300)
+        if step > 2 and not (now < change / 2).any():
+            break
+        d, r, change = d + dd, r + dr, np.where(now < change, now, change)
+        if (now < 1e-18).all():
+            break
+    return d, change
+
+
+def reference(A: np.ndarray, b: np.ndarray, x0: np.ndarray | None, damp: float, eps: float) -> Reference:
+    """Solve by LAPACK, in units in which nothing leaves the range of float64; `b` and `x0` have k columns."""
+    unit_A, unit_b = _power_of_two(np.abs(A).max(initial=0.0)), _power_of_two(np.abs(b).max(initial=0.0))
+    A, b = A / unit_A, b / unit_b
+    if damp:
+        A = np.vstack([A, damp / unit_A * np.eye(A.shape[1])])
+        b = np.vstack([b, np.zeros((A.shape[1], b.shape[1]))])
+    start = np.zeros((A.shape[1], b.shape[1])) if x0 is None else x0 * unit_A / unit_b
+    U, s, Vt = np.linalg.svd(A, full_matrices=False)
+    rank = _rank(s, A.shape)
+    determined = _is_determined(A, s, rank, eps)
+    A_long = A.astype(LONG)
+    c = b.astype(LONG) - A_long @ start.astype(LONG)
+    d, change = np.zeros(start.shape, LONG), np.zeros(b.shape[1])
+    if rank:
+        d, change = _refine(A, c, U[:, :rank], s[:rank], Vt[:rank])
+    x = start + d
+    left = np.linalg.norm((b - A_long @ x).astype(float), axis=0)
+    norm_d, norm_b = np.linalg.norm(d.astype(float), axis=0), np.linalg.norm(b, axis=0)
+    # From a huge x0 no tiny x can be told from 0, nor from a huge b that is at right angles to A.
+    least = eps * np.maximum(np.linalg.norm(start, axis=0), norm_b / (s[0] if rank else 1.0))
+    unit = np.maximum(np.linalg.norm(x.astype(float), axis=0), least)
+    unit = np.where(unit > 0, unit, 1.0)
+    condition = s[0] / s[rank - 1] if rank else 1.0
+    open_part = 10 * EPS * condition if rank < A.shape[1] else 0.0
+    uncertain = (change + open_part + EPS) * norm_d / unit + EPS
+    lapack = EPS * (condition + condition**2 * left / (s[0] * unit if rank else np.inf))
+    back = LONG(unit_b) / LONG(unit_A)
+    return Reference(
+        (x * back).astype(float), (unit * back).astype(float), left * unit_b, norm_b * unit_b, float(s[0]) * unit_A,
+        rank, float(condition), uncertain, lapack, determined,
+    )  # fmt: skip
+
+
+def _columns(v: Any) -> np.ndarray:
+    v = np.asarray(v, dtype=float)
+    return v[:, None] if v.ndim == 1 else v
+
+
+def _scaled_norm(v: np.ndarray) -> np.ndarray:
+    """Return the norms of columns whose squares may leave the range of float64."""
+    size = np.abs(v).max(axis=0, initial=0.0)
+    size = np.where((size > 0) & np.isfinite(size), size, 1.0)
+    return size * np.linalg.norm(v / size, axis=0)
+
+
+def in_range(A: np.ndarray, b: np.ndarray, x: np.ndarray) -> bool:
+    """Tell whether rows, b and x are of the sizes that the package accepts."""
+    sizes = np.concatenate([_scaled_norm(A.T), _scaled_norm(b), _scaled_norm(x)])
+    sizes = sizes[sizes > 0]
+    return bool((sizes > RANGE).all() and (sizes < 1 / RANGE).all())
+
+
+def _solve(verdict: Verdict, A: Any, b: Any, options: dict[str, Any]) -> Any:
+    """Solve; note time, warnings and what was raised."""
+    started = time.perf_counter()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            solution = rowsolve.solve(A, b, **options)
+        except Exception as error:
+            solution = None
+            verdict.failures.append(f"{type(error).__name__}: {error}")
+    verdict.seconds = time.perf_counter() - started
+    verdict.failures += sorted({f"{one.category.__name__}: {one.message}" for one in caught})
+    if solution is not None:
+        verdict.status, verdict.method = solution.status.name, solution.method
+        verdict.estimate = float(solution.error_estimate)
+        verdict.seconds -= solution.compile_seconds
+        if not np.isfinite(solution.x).all():
+            verdict.failures.append("NaN in x")
+    return solution
+
+
+def judge(A: Any, b: np.ndarray, options: dict[str, Any], *, kind="", index=0, what="", wild=None) -> Verdict:
+    """Solve, and compare with the reference."""
+    verdict = Verdict(kind, index, what)
+    solution = _solve(verdict, A, b, options)
+    full, sides = dense_of(A), _columns(b)
+    x0 = options.get("x0")
+    eps = max(EPS, float(np.finfo(A.dtype).eps) if A.dtype.kind == "f" else EPS)
+    best = reference(full, sides, None if x0 is None else _columns(x0), options.get("damp", 0.0), eps)
+    verdict.condition, verdict.rank, verdict.determined = best.condition, best.rank, best.determined
+    if solution is None:
+        if not in_range(full, sides, best.x) and "rescale" in verdict.failures[0]:
+            verdict.status, verdict.failures = "refused", []
+        return verdict
+    if "NaN in x" in verdict.failures:
+        return verdict
+    if wild is not None and solution.rows_off.size:
+        best = _without(full, sides, x0, solution.rows_off, wild, eps) or best
+    _compare(verdict, solution, full, sides, best, options)
+    return verdict
+
+
+def _without(A, b, x0, off, wild, eps):
+    """Return the reference without the rows left out, if these are the wrong ones."""
+    if not wild[off].all():
+        return None
+    keep = np.ones(A.shape[0], dtype=bool)
+    keep[off] = False
+    return reference(A[keep], b[keep], None if x0 is None else _columns(x0), 0.0, eps)
+
+
+def _compare(verdict: Verdict, solution: Any, A: np.ndarray, b: np.ndarray, best: Reference, options: dict) -> None:
+    x, rtol = _columns(solution.x), options["rtol"]
+    errors = _scaled_norm(x - best.x) / best.unit
+    worst = int(np.argmax(errors))
+    verdict.error, verdict.uncertain = float(errors[worst]), float(best.uncertain[worst])
+    converged = verdict.status == "CONVERGED"
+    left_out = f", {solution.rows_off.size} rows left out" if solution.method == "quantile" else ""
+    if converged and best.determined and (errors > TIMES_RTOL * rtol + 3 * best.uncertain).any():
+        verdict.failures.append(f"WRONG: error {verdict.error:.1e} at rtol {rtol:.0e}{left_out}")
+    if converged and not best.determined:
+        _compare_residuals(verdict, A, b, x, best, options, left_out)
+    if converged and not verdict.estimate <= rtol * (1 + 1e-6) and options.get("x0") is None:
+        verdict.failures.append(f"CONVERGED with an estimate of {verdict.estimate:.1e} at rtol {rtol:.0e}")
+    if not converged and np.isnan(verdict.estimate):
+        verdict.notes.append("no estimate")
+    _rate_estimate(verdict, solution, errors, best)
+
+
+def _compare_residuals(verdict, A, b, x, best, options, left_out) -> None:
+    """Fail an x that satisfies the equations worse than the reference does."""
+    damp, unit = options.get("damp", 0.0), _power_of_two(float(best.norm_b.max(initial=0.0)))
+    rows = A.astype(LONG) @ x - b
+    left = np.hypot(_scaled_norm((rows / unit).astype(float)), _scaled_norm(damp / unit * x)) * unit
+    allowed = np.sqrt((best.residual / unit) ** 2 + (TIMES_RTOL * options["rtol"] * best.norm_b / unit) ** 2) * unit
+    allowed += 100 * EPS * (best.largest * _scaled_norm(best.x) + best.norm_b)
+    if (left > allowed).any():
+        worst = int(np.argmax(left - allowed))
+        verdict.failures.append(
+            f"WRONG: residual {left[worst]:.2e}, reference {best.residual[worst]:.2e}, norm(b) {best.norm_b[worst]:.1e}"
+            f" at rtol {options['rtol']:.0e}{left_out}"
+        )
+
+
+def _rate_estimate(verdict, solution, errors, best) -> None:
+    """Compare the estimate with the true error where that is above rounding: the column where it is most off."""
+    estimates = np.broadcast_to(np.asarray(solution.error_estimates, dtype=float), errors.shape)
+    known = best.determined & (errors > 100 * best.uncertain) & (errors > 1e-14) & np.isfinite(errors)
+    known &= np.isfinite(estimates) & (best.unit <= 2 * _scaled_norm(best.x))
+    if known.any():
+        ratios = estimates[known] / errors[known]
+        verdict.ratio = float(ratios[np.argmax(np.abs(np.log(np.maximum(ratios, 1e-300))))])
+        if verdict.ratio < FAIR[0]:
+            verdict.notes.append(f"estimate {verdict.ratio:.1e} of the error, {verdict.error:.1e}")
+
+
+def judge_bounded(A: Any, b: np.ndarray, options: dict[str, Any], *, kind="", index=0, what="") -> Verdict:
+    """Solve within bounds, and compare the cost with that of scipy."""
+    verdict = Verdict(kind, index, what)
+    solution = _solve(verdict, A, b, options)
+    if solution is None or verdict.failures:
+        return verdict
+    full = dense_of(A)
+    low, high = (np.broadcast_to(np.asarray(one, dtype=float), full.shape[1]) for one in options["bounds"])
+    if (solution.x < low).any() or (solution.x > high).any():
+        verdict.failures.append("x is outside the bounds")
+    theirs, who = scipy_within(full, b, low, high)
+    ours, size = cost(full, b, solution.x), float(b @ b)
+    verdict.error = (ours - theirs) / (size or 1.0)
+    rounding = (100 * EPS * np.linalg.norm(full) * np.linalg.norm(solution.x)) ** 2
+    allowed = theirs * (1 + 1e-10) + (1e-14 + (TIMES_RTOL * options["rtol"]) ** 2) * size + rounding
+    if verdict.status == "CONVERGED" and not ours <= allowed:
+        words = f"cost {ours:.6e}, {who} {theirs:.6e}, norm(b)**2 {size:.1e}"
+        verdict.failures.append(f"WRONG: {words} at rtol {options['rtol']:.0e}")
+    return verdict
+
+
+def cost(A: np.ndarray, b: np.ndarray, x: np.ndarray) -> float:
+    """Return ``norm(A x - b)**2``, with an exact residual."""
+    r = A.astype(LONG) @ x.astype(LONG) - b
+    return float(r @ r)
+
+
+def scipy_within(A: np.ndarray, b: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[float, str]:
+    """Return the least cost that scipy finds within the bounds, and by which function; equal bounds are taken out."""
+    free = low < high
+    found = [(cost(A, b, low), "lower bounds")] if not free.any() else []
+    if free.any():
+        x = low.copy()
+        right = b - A[:, ~free] @ low[~free]
+        for method in ("bvls", "trf"):
+            try:
+                x[free] = optimize.lsq_linear(
+                    A[:, free], right, (low[free], high[free]), method=method, tol=1e-14, max_iter=2000
+                ).x
+            except (ValueError, np.linalg.LinAlgError, IndexError):  # bvls gives up on some
+                continue
+            found.append((cost(A, b, np.clip(x, low, high)), f"lsq_linear {method}"))
+    if not low.any() and np.isinf(high).all():
+        with contextlib.suppress(RuntimeError):  # too many iterations
+            found.append((cost(A, b, optimize.nnls(A, b)[0]), "nnls"))
+    return min(found)
