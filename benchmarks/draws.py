@@ -310,7 +310,7 @@ def _grid(rng, n, p):
 
 def _shape(rng: Rng, size: str) -> tuple[int, int]:
     """Draw a shape: mostly up to 600 x 60, now and then up to 5,000 x 200."""
-    large = rng.random() < 0.02
+    large = rng.random() < 0.05
     p = int(np.exp(rng.uniform(0, np.log(201 if large else 61))))
     tall = int(np.exp(rng.uniform(np.log(p + 1), np.log(5000 if large else 601 + p))))
     if size == "any":

@@ -21,6 +21,7 @@ import rowsolve
 
 EPS = float(np.finfo(float).eps)
 LONG = np.longdouble
+EPS_LONG = float(np.finfo(LONG).eps)
 TIMES_RTOL = 5.0  # an error of so many tolerances is not met
 GAP = 10.0  # times the cut: a singular value there is surely one
 RANGE = 1e-150  # the package says so: rows, b and x between this and its inverse
@@ -109,30 +110,40 @@ def _is_determined(A: np.ndarray, s: np.ndarray, rank: int, eps: float) -> bool:
     return bool(clear and in_any_units and (eps == EPS or _rank(s / 3, A.shape, eps) == rank))
 
 
-def _refine(A, c, U, s, Vt, steps=10):
-    """Return the solution of ``min norm(A d - c)`` and the last relative change of each column.
+def _refine(A, top, bottom, U, s, Vt, wanted, steps=10):
+    """Solve ``r + A y = top, A.T r = bottom`` by steps with residuals in extended precision, after Björck.
 
-    Steps on x and the residual together, as Björck's, in extended precision; the factors are in float64.
+    With ``bottom = 0`` y is the least-squares solution of ``A y = top``; with ``top = 0`` r is the least solution of
+    ``A.T r = bottom``. Return the `wanted` one ("r" or "y") and its last relative change, each column by itself.
     """
-    A_long = A.astype(LONG)
-    d, r = np.zeros((A.shape[1], c.shape[1]), dtype=LONG), c.copy()
-    change = np.full(c.shape[1], np.inf)
-    size = s[:, None]
+    A_long, size = A.astype(LONG), s[:, None]
+    found = {"r": np.zeros(top.shape, LONG), "y": np.zeros(bottom.shape, LONG)}
+    change = np.full(top.shape[1], np.inf)
     for step in range(steps):
-        f = (c - r - A_long @ d).astype(float) if step else c.astype(float)
-        g = -(A_long.T @ r).astype(float) if step else np.zeros((A.shape[1], c.shape[1]))
-        if not step:
-            r[:] = 0
+        f = (top - found["r"] - A_long @ found["y"]).astype(float)
+        g = (bottom - A_long.T @ found["r"]).astype(float)
         along, inside = U.T @ f, (Vt @ g) / size
-        dd = Vt.T @ ((along - inside) / size)
-        dr = f - U @ along + U @ inside
-        now = np.linalg.norm(dd, axis=0) / np.maximum(np.linalg.norm((d + dd).astype(float), axis=0), 1e-300)
+        more = {"r": f - U @ (along - inside), "y": Vt.T @ ((along - inside) / size)}
+        now = np.linalg.norm(more[wanted], axis=0)
+        now /= np.maximum(np.linalg.norm((found[wanted] + more[wanted]).astype(float), axis=0), 1e-300)
         if step > 2 and not (now < change / 2).any():
             break
-        d, r, change = d + dd, r + dr, np.where(now < change, now, change)
-        if (now < 1e-18).all():
-            break
-    return d, change
+        found = {name: found[name] + more[name] for name in found}
+        change = np.minimum(now, change)
+    return found[wanted], change
+
+
+def _least(A, c, U, s, Vt):
+    """Return the shortest of the least-squares solutions of ``A d = c``, the change of the last step, and the doubt.
+
+    The doubt is what rounding of the factors may do to it: the null space is known to float64 only, unless the rows
+    are independent.
+    """
+    condition, none = s[0] / s[-1], np.zeros((A.shape[1], c.shape[1]))
+    if s.size == A.shape[0] < A.shape[1]:
+        return *_refine(A.T, none, c, Vt.T, s, U.T, "r"), EPS_LONG * condition
+    doubt = EPS_LONG * condition if s.size == A.shape[1] else 10 * EPS * condition
+    return *_refine(A, c, none, U, s, Vt, "y"), doubt
 
 
 def reference(A: np.ndarray, b: np.ndarray, x0: np.ndarray | None, damp: float, eps: float) -> Reference:
@@ -148,9 +159,9 @@ def reference(A: np.ndarray, b: np.ndarray, x0: np.ndarray | None, damp: float, 
     determined = _is_determined(A, s, rank, eps)
     A_long = A.astype(LONG)
     c = b.astype(LONG) - A_long @ start.astype(LONG)
-    d, change = np.zeros(start.shape, LONG), np.zeros(b.shape[1])
+    d, change, doubt = np.zeros(start.shape, LONG), np.zeros(b.shape[1]), 0.0
     if rank:
-        d, change = _refine(A, c, U[:, :rank], s[:rank], Vt[:rank])
+        d, change, doubt = _least(A, c, U[:, :rank], s[:rank], Vt[:rank])
     x = start + d
     left = np.linalg.norm((b - A_long @ x).astype(float), axis=0)
     norm_d, norm_b = np.linalg.norm(d.astype(float), axis=0), np.linalg.norm(b, axis=0)
@@ -159,8 +170,7 @@ def reference(A: np.ndarray, b: np.ndarray, x0: np.ndarray | None, damp: float, 
     unit = np.maximum(np.linalg.norm(x.astype(float), axis=0), least)
     unit = np.where(unit > 0, unit, 1.0)
     condition = s[0] / s[rank - 1] if rank else 1.0
-    open_part = 10 * EPS * condition if rank < A.shape[1] else 0.0
-    uncertain = (change + open_part + EPS) * norm_d / unit + EPS
+    uncertain = (change + doubt + EPS) * norm_d / unit + EPS
     lapack = EPS * (condition + condition**2 * left / (s[0] * unit if rank else np.inf))
     back = LONG(unit_b) / LONG(unit_A)
     return Reference(
