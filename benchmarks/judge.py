@@ -262,8 +262,8 @@ def _compare(verdict: Verdict, solution: Any, A: np.ndarray, b: np.ndarray, best
         _compare_residuals(verdict, A, b, x, best, options, left_out)
     if converged and not verdict.estimate <= rtol * (1 + 1e-6) and options.get("x0") is None:
         verdict.failures.append(f"CONVERGED with an estimate of {verdict.estimate:.1e} at rtol {rtol:.0e}")
-    if not converged and np.isnan(verdict.estimate):
-        verdict.notes.append("no estimate")
+    if not converged and not np.isfinite(verdict.estimate):
+        verdict.notes.append(f"estimate {verdict.estimate}, error {verdict.error:.1e}")
     _rate_estimate(verdict, solution, errors, best)
 
 
