@@ -4,7 +4,7 @@
 PYTHON ?= python3
 RUN = .venv/bin/python
 
-.PHONY: demo test lint docs paper bench bench-files bench-steps bench-greedy bench-kmeans bench-limits honesty clean
+.PHONY: demo test lint docs paper bench bench-files bench-steps bench-greedy bench-kmeans bench-limits honesty tables clean
 
 demo: .venv/ready
 	$(RUN) -m rowsolve demo
@@ -48,6 +48,10 @@ bench-kmeans: .venv/ready-bench
 # make honesty ARGS="--seed 2 --count 500", ARGS="--only 1234", ARGS="--bounds"
 honesty: .venv/ready
 	$(RUN) benchmarks/honesty.py $(ARGS)
+
+# make tables ARGS="--sample 0.1", ARGS="--one-hot", ARGS="--bounds", ARGS="--only wooldridge/wage1"
+tables: .venv/ready-tables
+	$(RUN) benchmarks/tables.py $(ARGS)
 
 .venv/ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "rowsolve needs Python 3.11 or later: set PYTHON=python3.x"; exit 1; }

@@ -290,6 +290,20 @@ def _pairs(rng, n, p):
     return sparse.csr_array((np.r_[np.ones(n), np.full(n, sign)], (np.r_[rows, rows], np.r_[one, other])), shape=(n, p))
 
 
+@kind("rare-columns", "many")
+def _rare_columns(rng, n, p):
+    """Build columns some of which are zero but in a few rows."""
+    A = rng.standard_normal((n, p))
+    for j in range(0, p, 2):
+        A[:, j] *= rng.random(n) < 10.0 ** rng.uniform(-3.3, -1)
+    return np.hstack([np.ones((n, 1)), A])
+
+
+@kind("long", "many")
+def _long(rng, n, p):
+    return np.hstack([np.ones((n, 1)), rng.standard_normal((n, p)) * 10.0 ** rng.uniform(-1, 3, p)])
+
+
 @kind("grid")
 def _grid(rng, n, p):
     """Build the second differences of a square, or the points within it between its corners."""
@@ -317,7 +331,7 @@ def _shape(rng: Rng, size: str) -> tuple[int, int]:
         size = str(rng.choice(["wide", "square", "barely", "tall"], p=[0.1, 0.07, 0.13, 0.7]))
     shapes = {
         "wide": (int(rng.integers(1, p + 1)), p + 1), "square": (p, p), "barely": (p + int(rng.integers(1, 4)), p),
-        "tall": (tall, p), "row": (1, p), "column": (tall, 1),
+        "tall": (tall, p), "row": (1, p), "column": (tall, 1), "many": (int(rng.integers(600, 5000)), max(1, p // 3)),
     }  # fmt: skip
     return shapes[size]
 
@@ -337,11 +351,16 @@ SIDES: dict[str, Callable[[Rng, np.ndarray], np.ndarray]] = {
     "rounded": lambda rng, s: np.round(s, int(rng.integers(0, 4))),
     "binary": lambda rng, s: (s + rng.standard_normal(s.shape) > rng.choice([0.0, 1.5])).astype(float),
     "count": lambda rng, s: rng.poisson(np.exp(np.clip(s - rng.choice([0, 3]), -20, 5))).astype(float),
-    "rare": lambda rng, s: (rng.random(s.shape) < 0.02) * rng.choice([np.ones(s.shape), rng.lognormal(0, 1, s.shape)]),
+    "rare": lambda rng, s: (rng.random(s.shape) < 10.0 ** rng.uniform(-3, -1)) * rng.lognormal(0, 1, s.shape),
+    "rare-ones": lambda rng, s: (rng.random(s.shape) < 10.0 ** rng.uniform(-3, -1)).astype(float),
     "t1.5": lambda rng, s: s + 10.0 ** rng.uniform(-3, 0) * rng.standard_t(1.5, s.shape),
     "cauchy": lambda rng, s: s + 10.0 ** rng.uniform(-3, 0) * rng.standard_cauchy(s.shape),
     "zero": lambda rng, s: 0.0 * s,
 }  # fmt: skip
+
+
+_SHARES = np.array([4.0, 1.0, 4.0] + [1.0] * (len(SIDES) - 1))
+_SHARES /= _SHARES.sum()
 
 
 def _side(rng: Rng, A: Any, k: int) -> tuple[str, np.ndarray, np.ndarray | None]:
@@ -350,7 +369,7 @@ def _side(rng: Rng, A: Any, k: int) -> tuple[str, np.ndarray, np.ndarray | None]
     x = rng.standard_normal((p, k))
     x = rng.choice([x, np.ones((p, k)), np.round(3 * x), x * (rng.random((p, k)) < 0.3)])
     signal = A @ x
-    name = str(rng.choice(["consistent", "wild", *SIDES], p=[0.22, 0.05, 0.2, *[0.053] * (len(SIDES) - 1)]))
+    name = str(rng.choice(["consistent", "wild", *SIDES], p=_SHARES))
     if name == "consistent":
         return name, signal, None
     if name == "wild":

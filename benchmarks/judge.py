@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from scipy import optimize, sparse
+from threadpoolctl import ThreadpoolController
 
 import rowsolve
 
@@ -25,6 +26,7 @@ EPS_LONG = float(np.finfo(LONG).eps)
 TIMES_RTOL = 5.0  # an error of so many tolerances is not met
 GAP = 10.0  # times the cut: a singular value there is surely one
 RANGE = 1e-150  # the package says so: rows, b and x between this and its inverse
+BLAS = ThreadpoolController()
 FAIR = (1 / 3, 30.0)  # of estimate over error
 
 
@@ -146,6 +148,7 @@ def _least(A, c, U, s, Vt):
     return *_refine(A, c, none, U, s, Vt, "y"), doubt
 
 
+@BLAS.wrap(limits=1)  # more threads do no good to small matrices, and much harm on a busy machine
 def reference(A: np.ndarray, b: np.ndarray, x0: np.ndarray | None, damp: float, eps: float) -> Reference:
     """Solve by LAPACK, in units in which nothing leaves the range of float64; `b` and `x0` have k columns."""
     unit_A, unit_b = _power_of_two(np.abs(A).max(initial=0.0)), _power_of_two(np.abs(b).max(initial=0.0))
