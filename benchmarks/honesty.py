@@ -6,8 +6,8 @@
 
 A failure is an exception, a warning, NaN in x, or a status CONVERGED whose x is further from the solution than 5 rtol
 (with bounds: whose cost is above that of scipy). Any makes the exit code 1. See `draws.py` for the systems and
-`judge.py` for the rules. *low* and *high* are the shares of estimates below a third of the true error and above 30
-times it.
+`judge.py` for the rules. *short*: the status is PRECISION, but the data allow far more than was reached. *low* and
+*high* are the shares of estimates below a third of the true error and above 30 times it.
 """
 
 from __future__ import annotations
@@ -37,23 +37,24 @@ def row_of(name: str, verdicts: list[Verdict]) -> str:
     words = [failure.split(":")[0] for one in verdicts for failure in one.failures]
     raised = sum(not one.status for one in verdicts)
     wrong, nan = words.count("WRONG"), words.count("NaN in x")
+    short = sum(note.startswith("SHORT") for one in verdicts for note in one.notes)
     warned = sum(word.endswith("Warning") for word in words)
     ratios = np.array([one.ratio for one in verdicts if np.isfinite(one.ratio)])
     low = f"{np.mean(ratios < FAIR[0]):6.0%}" if ratios.size else "     -"
     high = f"{np.mean(ratios > FAIR[1]):6.0%}" if ratios.size else "     -"
     middle = f"{np.median(ratios):8.2g}" if ratios.size else "       -"
-    seconds = np.array([one.seconds for one in verdicts])
+    ms = 1e3 * np.array([one.seconds for one in verdicts])
     other = len(verdicts) - status["CONVERGED"] - status["PRECISION"] - raised
     return (
         f"{name:<18}{len(verdicts):>6}{status['CONVERGED']:>7}{status['PRECISION']:>7}{other:>7}{wrong:>7}{nan:>5}"
-        f"{raised:>7}{warned:>6}{low}{middle}{high}{1e3 * np.median(seconds):>9.1f}{1e3 * seconds.max():>9.0f}"
+        f"{raised:>7}{warned:>6}{short:>6}{low}{middle}{high}{np.median(ms):>9.1f}{ms.max():>9.0f}"
     )
 
 
 def report(verdicts: list[Verdict]) -> None:
     """Print the table, and what failed."""
     print(
-        f"{'kind':<18}{'draws':>6}{'conv':>7}{'prec':>7}{'other':>7}{'wrong':>7}{'NaN':>5}{'raised':>7}{'warn':>6}"
+        f"{'kind':<18}{'draws':>6}{'conv':>7}{'prec':>7}{'other':>7}{'wrong':>7}{'NaN':>5}{'raised':>7}{'warn':>6}{'short':>6}"
         f"{'low':>6}{'median':>8}{'high':>6}{'ms':>9}{'most ms':>9}"
     )
     for name in dict.fromkeys(one.kind for one in verdicts):
@@ -66,13 +67,15 @@ def report(verdicts: list[Verdict]) -> None:
     for one in failed:
         print(line_of(one, one.failures))
     noted = sorted((one for one in verdicts if one.notes and not one.failures), key=badness)
-    print(f"\n{len(noted)} more have a status that says so, but a low or no estimate; the worst twenty:")
+    print(f"\n{len(noted)} more stopped short, or have a low estimate or none; the worst twenty:")
     for one in noted[:20]:
         print(line_of(one, one.notes))
 
 
 def badness(one: Verdict) -> float:
-    """Return a key that puts the lowest estimates first."""
+    """Return a key that puts those first that stopped short, then the lowest estimates."""
+    if any(note.startswith("SHORT") for note in one.notes):
+        return -1.0
     return one.ratio if np.isfinite(one.ratio) else 1.0
 
 
