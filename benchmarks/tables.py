@@ -61,7 +61,7 @@ def levels_in(table: pd.DataFrame) -> pd.DataFrame:
     """Return the columns of text as zeros and ones."""
     text = table.select_dtypes(["object", "category", "string"])
     text = text.loc[:, [1 < text[name].astype(str).nunique() <= MOST_LEVELS for name in text]]
-    return pd.get_dummies(text.astype(str), dtype=float)
+    return pd.get_dummies(text.astype(str), dtype=float) if text.shape[1] else text
 
 
 def systems_of(table: pd.DataFrame, args: argparse.Namespace) -> Iterator[tuple[str, Any, np.ndarray]]:
