@@ -355,15 +355,16 @@ def scipy_within(A: np.ndarray, b: np.ndarray, low: np.ndarray, high: np.ndarray
     Warnings are scipy's own: they say nothing of us.
     """
     free, found = low < high, []
-    with warnings.catch_warnings(), contextlib.suppress(RuntimeError):  # nnls raises it after too many iterations
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        if not low.any() and np.isinf(high).all():
+            with contextlib.suppress(RuntimeError):  # too many iterations
+                return cost(A, b, optimize.nnls(A, b)[0]), "nnls"
         for method in ("bvls", "trf"):
             x = low.copy()
             with contextlib.suppress(ValueError, np.linalg.LinAlgError, IndexError):  # bvls gives up on some
                 x[free] = _lsq_linear(A[:, free], b - A[:, ~free] @ low[~free], low[free], high[free], method)
                 found.append((cost(A, b, x), f"lsq_linear {method}"))
-        if not low.any() and np.isinf(high).all():
-            found.append((cost(A, b, optimize.nnls(A, b)[0]), "nnls"))
     return min(found, default=(np.inf, "nobody"))
 
 
