@@ -413,6 +413,8 @@ def draw(seed: int, index: int) -> Draw:
         options["threads"] = 1
     if rng.random() < 0.1:
         options["check"] = "full"
+    if k == 1 and "damp" not in options and rng.random() < (0.5 if wild is not None else 0.1):
+        options["outliers"] = "drop"
     return Draw(name, side, A, b, wild, options)
 
 
