@@ -13,6 +13,7 @@ __all__ = ["Fit", "fit"]
 
 _EPS = float(np.finfo(float).eps)
 _WELL = 1e-4  # reciprocal condition of the triangle of a Gram matrix whose solution has some eight digits
+_LEFT = 10.0  # times eps * cond**2: what a step by normal equations leaves of what it corrects, with a margin
 _TALL = 2  # times p rows, from which on a Gram matrix is cheaper than an orthogonal factor
 _MANY = 1e5  # multiplications that a Gram matrix must take to be worth a try
 _IN_RANGE = 1e100  # lengths of columns whose squares make a Gram matrix
@@ -21,7 +22,6 @@ _EPS_LONG = float(np.finfo(np.longdouble).eps)  # on some systems no better than
 _STEPS = 4  # of refinement, at most; the last ones only measure what rounding leaves
 _SHRINKS = 0.3  # of the last correction, from one step of refinement to the next
 _ROUNDING = 0.3  # of a unit, which the numbers of a row are off
-_SAFE = 1e6  # condition up to which one correction tells the error
 _SURE = 0.1  # of the error allowed: a first correction so small needs no second
 
 
@@ -93,13 +93,14 @@ def _by_cholesky(A: np.ndarray, b: np.ndarray, damp: float, tolerance: Any) -> F
         x = x + change
         r = b - A @ x
         n_reads += 1
-        # Each step leaves eps * cond**2 of what it corrects, and rounding.
+        # Each step leaves eps * cond**2 of what it corrects, of columns of unit length, and rounding.
         spread = float(np.linalg.norm(1.0 / lengths)) / rcond
         floor = _EPS * spread * (_norms(lengths[:, None] * x) + _norms(r))
         if tolerance.eps > _EPS:  # the numbers of A and b are themselves rounded
             as_given = 0.3 * tolerance.eps / math.sqrt(len(A)) * spread * _norms(lengths[:, None] * x)
             floor = np.maximum(floor, as_given)
-        before, errors = errors, np.maximum(_norms(change) * min(1.0, 10.0 * _EPS / rcond**2), floor)
+        left = _LEFT * _EPS / rcond**2 * _norms(lengths[:, None] * change) / lengths.min()
+        before, errors = errors, np.maximum(left, floor)
         allowed = tolerance.at(_norms(x), 0.0)
         if (errors <= _SURE * allowed).all() or (errors >= _SHRINKS * before).all():
             break
@@ -117,14 +118,16 @@ def _by_qr(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance:
     x = x0.T if factor.rank < p else np.zeros_like(x0.T)  # if none is missing there is but one solution
     x = x + factor.solve(right - whole @ x)
     change, _ = factor.correct(np.zeros_like(right), whole.T @ (right - whole @ x))
-    error, n_reads = _norms(change), 5
-    if factor.condition < _SAFE and (error <= _SURE * tolerance.at(_norms(x), _norms(x0.T))).all():
+    error, n_reads = np.maximum(_norms(change), _EPS * _of_products(factor, n, x)), 5
+    if (error <= _SURE * tolerance.at(_norms(x), _norms(x0.T))).all():
         x = x + change
     elif whole.size <= _FEW_NUMBERS and _EPS_LONG < _EPS:
         error, n_reads = _norms(_long_correction(factor, whole, right, x)), 7
     else:
         x, error, n_reads = _refined(factor, whole, right, x)
     error = np.maximum(error, max(_EPS * math.sqrt(p), factor.sensitivity) * _norms(x))
+    if factor.rank < p:  # nor is the row space, in which x lies, known better
+        error = np.maximum(error, _ROUNDING * _EPS * factor.condition * _norms(x - x0.T))
     if tolerance.eps > _EPS:  # the numbers of A and b are themselves rounded
         error = np.maximum(error, tolerance.eps * _of_products(factor, n, x))
     r = b - A @ x
