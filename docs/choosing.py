@@ -85,7 +85,7 @@ def first_turns() -> list[Turn]:
         Turn(
             f"small: n e² + p³ / 3 is at most {millions(_auto._TINY)}, or n < {tall} p and n p min(n, p) is at most "
             f"{millions(_auto._TINY_IF_NOT_TALL)}",
-            "`direct`; `refined` if A is sparse", "The system is small",
+            "`refined`, with a factor of all rows", "The system is small",
             f"Small?\nall rows are factored by at most\n{millions(_auto._TINY)} multiplications",
         ),
         Turn(
@@ -144,19 +144,28 @@ def next_turns() -> dict[str, list[Turn]]:
             Turn(f"{spare} rows beyond the p that are solved, and fresh ones, agree", "done"),
             Turn("they do not", "`refined`", "The other rows do not agree", "other rows\ndo not agree"),
             Turn("they do, but x is not within `bounds`", "`refined`, within them", "x was outside the bounds"),
+            Turn(
+                "to factor a sample is predicted to take longer than `max_seconds` leaves", "`refined`",
+                "would take longer than `max_seconds` allows",
+            ),
         ],
         "refined": [
-            Turn("no residual stands out", "done: the least-squares solution"),
+            Turn('always, unless `outliers="drop"`', "done: the least-squares solution of all rows"),
             Turn(
+                '`outliers="drop"`, and '
                 f"of {_auto._ROWS_FOR_THE_TAIL:,} rows (of all, if there are fewer than twice as many) the "
                 f"largest residual is above {wild} times the median, or the "
                 f"root mean square of all above {_auto._HEAVY:g} times it (and {_auto._CLEAN:g} of b); not with `damp` "
                 f"or `bounds`, nor if n < {tall} p",
-                "`quantile`", "A few rows are far off", f"a few residuals are above\n{wild} times the median",
+                "`quantile`", "are far off", f"outliers='drop', and a few\nresiduals above {wild} x the median",
             ),
         ],
         "quantile": [
-            Turn("all other rows agree", "done: x without those rows; `solution.rows_off` lists them"),
+            Turn(
+                "all other rows agree, and those of them whose b is not the most common value determine x and are not "
+                "off either, by more than half",
+                "done: x without those rows; `solution.rows_off` lists them",
+            ),
             Turn("they do not, or a limit ends it first", "the x of `refined`", "but the others do not agree either"),
         ],
     }  # fmt: skip
@@ -239,7 +248,7 @@ def _draw_first(axes: Axes) -> None:
     """Draw the questions, one below the other, and the methods that the answers lead to."""
     left, width, height, gap, pills = 0.15, 2.75, 0.74, 1.1, 4.15
     axes.text(left, TOP + 0.62, "solve(A, b) begins with …", fontsize=12, weight="bold")
-    answers = (["refined"], ["direct", "refined if sparse"], ["direct"], ["refined"])
+    answers = (["refined"], ["refined"], ["direct"], ["refined"])
     middle, y = left + width / 2, TOP
     for turn, names in zip((turn for turn in first_turns() if turn.short), answers, strict=True):
         _box(axes, left, y, width, height, turn.short, QUESTION, FAINT)
@@ -293,7 +302,7 @@ def _draw_by_name(axes: Axes) -> None:
     axes.plot([0.15, WIDTH - 0.15], [1.55, 1.55], color="#CCCCCC", linewidth=1.0)
     axes.text(0.15, 1.25, "Name a method yourself for …", fontsize=12, weight="bold")
     reasons = {
-        "refined": "least squares even if\na few rows are far off",
+        "refined": "least squares for sure,\nwithout a look at rows",
         "quantile": "b known to be wrong\nhere and there",
         "deflated": "many large singular\nvalues, or sparse rows\nin tight clusters",
         "accelerated-block": "p too large to factor:\nsingular values\nthat decay",
