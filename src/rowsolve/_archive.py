@@ -1,0 +1,123 @@
+"""Plain data as bytes: a zip archive of arrays, each a .npy file, and of one JSON text that says where they belong.
+
+Bytes from anywhere may be read: nothing in them is called, and no more memory is taken than they take themselves.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+from typing import IO, Any
+
+import numpy as np
+
+__all__ = ["ArchiveError", "read_archive", "write_archive"]
+
+_TEXT = "state.json"
+_ARRAY, _FROZEN, _LIST, _SCALAR = "$array", "$frozen", "$list", "$scalar"  # no attribute has such a name
+_SCALARS = {kind.__name__: kind for kind in (np.float64, np.float32, np.int64, np.int32, np.bool_)}
+_KINDS = "biufU"  # of arrays: never one of objects
+_LONG = 16  # lists of more numbers, or texts, are kept as arrays
+_ALIKE = ({float}, {int}, {str})
+# A .npy file as numpy writes it: the version, the length of the header, the header. numpy's own reader takes more, and
+# makes room for as much as the header says.
+_HEADER = re.compile(
+    rb"\x93NUMPY\x01\x00..\{'descr': '([<>|][biufU]\d{1,9})', 'fortran_order': (True|False), "
+    rb"'shape': \(((?:\d{1,19}, ?)*\d{0,19})\), \} *\n",
+    re.DOTALL,
+)
+
+
+class ArchiveError(ValueError):
+    """These bytes are no archive of ours."""
+
+
+def write_archive(tree: Any) -> memoryview:
+    """Return a tree of plain data as bytes; raise TypeError if there is something else in it."""
+    arrays: dict[str, np.ndarray] = {}
+    written = json.dumps(_without_arrays(tree, "", arrays))
+    room = io.BytesIO()
+    with zipfile.ZipFile(room, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(zipfile.ZipInfo(name), "w", force_zip64=True) as file:
+                _write_array(file, array)
+        archive.writestr(zipfile.ZipInfo(_TEXT), written)
+    return room.getbuffer()
+
+
+def _write_array(file: IO[bytes], array: np.ndarray) -> None:
+    """Write a .npy file, without the copies that numpy makes for one that is not on the disk."""
+    header = np.lib.format.header_data_from_array_1_0(array)
+    np.lib.format.write_array_header_1_0(file, header)
+    file.write((array.T if header["fortran_order"] else np.ascontiguousarray(array)).data)
+
+
+def _without_arrays(value: Any, place: str, arrays: dict[str, np.ndarray]) -> Any:
+    """Return `value` as JSON takes it; put its arrays into `arrays`, named by their place in the tree."""
+    name = f"{place}.npy"
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if isinstance(value, np.generic) and type(value).__name__ in _SCALARS:
+        return {_SCALAR: [type(value).__name__, value.item()]}
+    if isinstance(value, np.ndarray) and value.dtype.kind in _KINDS:
+        arrays[name] = value
+        return {_ARRAY if value.flags.writeable else _FROZEN: name}
+    if isinstance(value, list):
+        if len(value) > _LONG and set(map(type, value)) in _ALIKE and (array := np.array(value)).dtype.kind in _KINDS:
+            arrays[name] = array
+            return {_LIST: name}
+        return [_without_arrays(each, f"{place}.{i}", arrays) for i, each in enumerate(value)]
+    if isinstance(value, dict) and all(isinstance(key, str) and key[:1] != "$" for key in value):
+        return {key: _without_arrays(each, f"{place}.{key}".lstrip("."), arrays) for key, each in value.items()}
+    what = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
+    raise TypeError(f"{place} is {what}, which cannot be saved: only numbers, text and arrays of them can.")
+
+
+def read_archive(file: IO[bytes]) -> Any:
+    """Return the tree that is in the archive at the end of `file`; raise `ArchiveError` if it was not written so."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            found = archive.infolist()
+            members = {each.filename: each for each in found}
+            packed = any(each.compress_type != zipfile.ZIP_STORED for each in found)
+            if packed or sum(each.file_size for each in found) > file.seek(0, io.SEEK_END):
+                raise ArchiveError("it unpacks to more than was written")
+            if len(members) < len(found):
+                raise ArchiveError("two arrays have one name")
+            tree = _with_arrays(json.loads(archive.read(members.pop(_TEXT))), archive, members)
+    except ArchiveError:
+        raise
+    except Exception as error:  # zipfile and json raise all sorts of errors
+        raise ArchiveError(f"it is no archive as it was written: {error!r:.80}") from None
+    if members:
+        raise ArchiveError(f"nothing belongs to {next(iter(members))!r:.80}")
+    return tree
+
+
+def _with_arrays(value: Any, archive: zipfile.ZipFile, left: dict[str, zipfile.ZipInfo]) -> Any:
+    """Put the arrays where they belong, each in one place only: those that are `left` are still to come."""
+    if isinstance(value, list):
+        return [_with_arrays(each, archive, left) for each in value]
+    if not isinstance(value, dict):
+        return value
+    match list(value.items()):
+        case [("$scalar", [kind, number])]:
+            return _SCALARS[kind](number)
+        case [("$array" | "$frozen" | "$list" as tag, name)]:
+            array = _array(archive.read(left.pop(name)))
+            array.flags.writeable = tag == _ARRAY
+            return array.tolist() if tag == _LIST else array
+    return {key: _with_arrays(each, archive, left) for key, each in value.items()}
+
+
+def _array(part: bytes) -> np.ndarray:
+    """Return what a .npy file holds."""
+    header = _HEADER.match(part)
+    if header is None:
+        raise ArchiveError("an array has another header than numpy writes")
+    kind, by_columns, lengths = (group.decode("ascii") for group in header.groups())
+    values = np.frombuffer(part, np.dtype(kind), offset=header.end())
+    shape = tuple(map(int, lengths.replace(",", " ").split()))
+    return values.reshape(shape, order="F" if by_columns == "True" else "C").copy(order="K")

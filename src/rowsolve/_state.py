@@ -1,0 +1,322 @@
+"""The state of the parts of a solve as plain data, and back: numbers, text, arrays, lists and dicts of them.
+
+A part names what it saves in `saved`: a dict of its attributes, each with its *kind*, and in `derived` those that it
+makes anew. `state_of` takes the attributes; `fill` puts them back after their kinds have looked at them. A kind is a
+function that takes a value that was read, and the sizes of the system, and returns the value; it raises `StateError` if
+that is not what the attribute can be. Compiled code does not look where it writes, so nothing may get there that is of
+another shape, or a row that A does not have.
+
+Nothing that is read is ever called, nor does it tell which class is made of it: that is what the arguments of the solve
+tell, which are those of the one that was saved.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "Kind", "Sizes", "StateError", "amount", "array", "bits", "check_keys", "check_names", "fill", "flag",
+    "generator_of", "in_place", "integer", "listed", "member", "named", "number", "optional", "pack", "packed", "plain",
+    "restart", "row_number", "row_numbers", "sided", "state_of", "state_of_generator", "text", "tuple_of",
+]  # fmt: skip
+
+Sizes = dict[str, int]  # n, p, k: rows, columns, right-hand sides; v: k + 1; and what arrays of a part have in common
+Kind = Callable[[Any, Sizes], Any]
+
+_BIT_GENERATORS = {
+    kind.__name__: kind
+    for kind in (np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.Philox, np.random.SFC64)
+}
+# The largest integers in the state of a generator. Compiled code takes them for places without a look.
+_LARGEST = {"pos": 624, "buffer_pos": 4, "has_uint32": 1, "uinteger": 2**32 - 1}
+_LARGEST |= {"state": 2**128 - 1, "inc": 2**128 - 1}
+
+
+class StateError(ValueError):
+    """What was read cannot be the state of this solve."""
+
+
+def packed(value: Any) -> Any:
+    """Return `value` as plain data; raise TypeError if it is something else."""
+    if value is None or isinstance(value, bool | int | float | str | np.ndarray | np.generic):
+        return value
+    if hasattr(value, "state"):
+        return value.state()
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, dict):
+        return {key: packed(each) for key, each in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return {name: packed(getattr(value, name)) for name in value._fields}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: packed(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, list | tuple):
+        return [packed(each) for each in value]
+    raise TypeError(f"{type(value).__name__} objects cannot be saved: only numbers, text and arrays can.")
+
+
+def plain(value: Any, name: str) -> Any:
+    """Return `value` if it is plain data as it is; raise TypeError otherwise."""
+    if not _is_plain(value):
+        raise TypeError(f"the plan has `{name}`, a {type(value).__name__}: only numbers, text and arrays can be saved.")
+    return value
+
+
+def check_names(others: Any, owner: type, taken: tuple[str, ...]) -> list[str]:
+    """Return the names of attributes that an object of the class `owner` may get besides those that are `taken`.
+
+    To set one must not call anything, nor hide what is called.
+    """
+    if not isinstance(others, dict):
+        raise StateError(f"others: expected attributes, got {_words(others)}")
+    for name in others:
+        if not name.isidentifier() or name in taken or not _is_plain(getattr(owner, name, None)):
+            raise StateError(f"others: {name!r:.40} is not expected")
+    return list(others)
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | int | float | str | np.ndarray | np.generic)
+
+
+def state_of(part: Any) -> dict[str, Any]:
+    """Return what `part` saves. Raise TypeError if it has an attribute that it neither saves nor can make anew."""
+    forgotten = vars(part).keys() - part.saved.keys() - set(part.derived)
+    if forgotten:
+        raise TypeError(f"{type(part).__name__} does not say how to save {', '.join(sorted(forgotten))}.")
+    return {name: packed(getattr(part, name)) for name in part.saved}
+
+
+def fill(part: Any, state: Any, sizes: Sizes, besides: tuple[str, ...] = ()) -> None:
+    """Put what a state that was read has of the attributes of `part` into it; there must be the keys `besides`, too."""
+    check_keys(state, (*part.saved, *besides))
+    own = dict(sizes)
+    for name, kind in part.saved.items():
+        found = _looked_at(name, kind, state[name], own)
+        if kind is in_place:
+            fill(getattr(part, name), found, sizes)
+        else:
+            setattr(part, name, found)
+
+
+def check_keys(state: Any, expected: Any) -> None:
+    """Raise unless `state` is a dict with the `expected` keys, all of them and no others."""
+    if not isinstance(state, dict):
+        raise StateError(f"expected {', '.join(expected)}, got {_words(state)}")
+    for key in expected:
+        if key not in state:
+            raise StateError(f"{key} is missing")
+    for key in state:
+        if key not in expected:
+            raise StateError(f"{key!r:.40} is not expected")
+
+
+def _looked_at(name: str, kind: Kind, value: Any, sizes: Sizes) -> Any:
+    try:
+        return kind(value, sizes)
+    except StateError as error:
+        raise StateError(f"{name}: {error}") from None
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype} of shape {value.shape}"
+    return f"{value!r:.40}" if isinstance(value, bool | int | float | str | None) else f"a {type(value).__name__}"
+
+
+def in_place(value: Any, _: Sizes) -> Any:
+    """Look for the state of a part that is there already, and is to be filled."""
+    return value
+
+
+def flag(value: Any, _: Sizes) -> Any:
+    """Look for True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise StateError(f"expected True or False, got {_words(value)}")
+    return value
+
+
+def text(value: Any, _: Sizes) -> str:
+    """Look for text."""
+    if not isinstance(value, str):
+        raise StateError(f"expected text, got {_words(value)}")
+    return value
+
+
+def number(value: Any, _: Sizes) -> Any:
+    """Look for a float, which may be NaN."""
+    if not isinstance(value, float | np.floating):
+        raise StateError(f"expected a number, got {_words(value)}")
+    return value
+
+
+def amount(value: Any, _: Sizes) -> Any:
+    """Look for a number, whole or not."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise StateError(f"expected a number, got {_words(value)}")
+    return value
+
+
+def integer(least: float = 0, most: float | str = math.inf) -> Kind:
+    """Look for an integer from `least` to `most`, or to that size of the system."""
+
+    def kind(value: Any, sizes: Sizes) -> Any:
+        limit = sizes[most] if isinstance(most, str) else most
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value <= limit:
+            raise StateError(f"expected an integer from {least} to {limit}, got {_words(value)}")
+        return value
+
+    return kind
+
+
+def row_number(value: Any, sizes: Sizes) -> Any:
+    """Look for the number of a row of A."""
+    return integer(0, sizes["n"] - 1)(value, sizes)
+
+
+def array(*shape: int | str | None, dtype: Any = np.float64, order: str = "C", frozen: bool = False) -> Kind:
+    """Look for an array, and lay it out as given by `order`: "C", "F", or as kernels take `"vectors"` or `"many"` x.
+
+    Of `shape` None is any length, and a name one that is the same wherever it stands in a part. If it is `frozen` it is
+    made read-only, else writeable: to the compiler these are two types.
+    """
+    dtypes = [np.dtype(each) for each in (dtype if isinstance(dtype, tuple) else (dtype,))]
+
+    def kind(value: Any, sizes: Sizes) -> np.ndarray:
+        if not isinstance(value, np.ndarray) or value.dtype not in dtypes or value.ndim != len(shape):
+            raise StateError(f"expected an array of {dtypes[0]} with {len(shape)} axes, got {_words(value)}")
+        for name, length in zip(shape, value.shape, strict=True):
+            expected = sizes.setdefault(name, length) if isinstance(name, str) else name
+            if expected not in (None, length):
+                raise StateError(f"expected an array with axes of {shape}, {expected} for {name}, got {_words(value)}")
+        by_columns = {"C": 0, "F": 1, "vectors": sizes.get("sparse"), "many": sizes.get("sparse") and sizes["k"] > 1}
+        value = np.asarray(value, order="F" if by_columns[order] else "C")
+        value.flags.writeable = not frozen
+        return value
+
+    return kind
+
+
+def sided(length: int | str, *, frozen: bool = False) -> Kind:
+    """Look for an array of so many numbers; of so many for each right-hand side if there are several."""
+    one, several = array(length, frozen=frozen), array(length, "k", frozen=frozen)
+    return lambda value, sizes: (one if sizes["k"] == 1 else several)(value, sizes)
+
+
+def row_numbers(length: int | str | None = None, of: str = "n") -> Kind:
+    """Look for an array of numbers of rows of A, or of places in something of another size."""
+
+    def kind(value: Any, sizes: Sizes) -> np.ndarray:
+        found = array(length, dtype=np.int64)(value, sizes)
+        if found.size and not 0 <= found.min() <= found.max() < sizes[of]:
+            raise StateError(f"expected numbers from 0 to {sizes[of] - 1}, got {found.min()} to {found.max()}")
+        return found
+
+    return kind
+
+
+def pack(value: Any, sizes: Sizes) -> np.ndarray:
+    """Look for a pack of cards, one for each row (see `kernels.sampling.new_cards`)."""
+    found = array("n", dtype=np.int64)(value, sizes)
+    row_numbers("n")(found + np.arange(found.size), sizes)
+    return found
+
+
+def bits(value: Any, sizes: Sizes) -> np.ndarray:
+    """Look for a mark for each row, eight in a byte; return them as booleans."""
+    found = array(-(-sizes["n"] // 8), dtype=np.uint8)(value, sizes)
+    return np.unpackbits(found, count=sizes["n"]).astype(bool)
+
+
+def optional(kind: Kind) -> Kind:
+    """Look for None, or for what `kind` looks for."""
+    return lambda value, sizes: None if value is None else kind(value, sizes)
+
+
+def listed(kind: Kind, length: int | str | None = None) -> Kind:
+    """Look for a list of what `kind` looks for."""
+
+    def look(value: Any, sizes: Sizes) -> list[Any]:
+        expected = sizes[length] if isinstance(length, str) else length
+        if not isinstance(value, list) or expected not in (None, len(value)):
+            raise StateError(f"expected a list{'' if expected is None else f' of {expected}'}, got {_words(value)}")
+        return [kind(each, sizes) for each in value]
+
+    return look
+
+
+def tuple_of(*kinds: Kind) -> Kind:
+    """Look for a tuple, a kind for each place."""
+
+    def look(value: Any, sizes: Sizes) -> tuple[Any, ...]:
+        if not isinstance(value, list) or len(value) != len(kinds):
+            raise StateError(f"expected a list of {len(kinds)}, got {_words(value)}")
+        return tuple(kind(each, sizes) for kind, each in zip(kinds, value, strict=True))
+
+    return look
+
+
+def named(make: Callable[..., Any], **kinds: Kind) -> Kind:
+    """Look for a named tuple or a frozen dataclass, a kind for each field."""
+
+    def look(value: Any, sizes: Sizes) -> Any:
+        check_keys(value, kinds)
+        return make(**{name: _looked_at(name, kind, value[name], sizes) for name, kind in kinds.items()})
+
+    return look
+
+
+def member(kind: type[Enum]) -> Kind:
+    """Look for the name of one of an enumeration; return that."""
+
+    def look(value: Any, _: Sizes) -> Enum:
+        if not isinstance(value, str) or value not in kind.__members__:
+            raise StateError(f"expected one of {', '.join(kind.__members__)}, got {_words(value)}")
+        return kind[value]
+
+    return look
+
+
+def state_of_generator(rng: np.random.Generator) -> Any:
+    """Return where a generator has got to; raise TypeError if it is not one of numpy's."""
+    if type(rng.bit_generator) not in _BIT_GENERATORS.values():
+        raise TypeError(f"a generator by {type(rng.bit_generator).__name__} cannot be saved: use one of numpy's.")
+    return packed(rng.bit_generator.state)
+
+
+def generator_of(state: Any) -> np.random.Generator:
+    """Return a generator in the state that was read."""
+    name = state.get("bit_generator") if isinstance(state, dict) else None
+    if not isinstance(name, str) or name not in _BIT_GENERATORS:
+        raise StateError(f"expected the state of a generator of numpy, got {_words(name)}")
+    found = np.random.Generator(_BIT_GENERATORS[name](0))
+    _check_like(state, found.bit_generator.state, "")
+    restart(found, state)
+    return found
+
+
+def restart(rng: np.random.Generator, state: dict[str, Any]) -> None:
+    """Put a generator back to a state that `generator_of` has looked at."""
+    rng.bit_generator.state = state
+
+
+def _check_like(value: Any, like: Any, name: str) -> None:
+    if isinstance(like, dict):
+        check_keys(value, like)
+        for key in like:
+            _check_like(value[key], like[key], key)
+    elif isinstance(like, np.ndarray):
+        _looked_at(name, array(*like.shape, dtype=like.dtype), value, {})
+    elif isinstance(like, str):
+        if value != like:
+            raise StateError(f"{name}: expected {like}, got {_words(value)}")
+    else:
+        _looked_at(name, integer(0, _LARGEST[name]), value, {})
