@@ -117,6 +117,19 @@ def test_heavy_libraries__are_imported_late_outside_the_command_line(path):
         assert "numba" not in {m.split(".")[0] for m in imports(path, only_at_import=False) if m}
 
 
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_no_file__has_to_do_with_pickles(path):
+    """Bytes that can call something are never read: a checkpoint is plain data (see `rowsolve._state`)."""
+    modules = {module.split(".")[0] for module in imports(path, only_at_import=False) if module}
+    assert not modules & {"pickle", "_pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib", "copyreg"}
+    hooks = {"__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__"}
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        assert getattr(node, "name", None) not in hooks
+        if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
+            assert isinstance(node.value, ast.Constant)
+            assert node.value.value is False
+
+
 def test_rooms__are_all_in_the_table():
     assert {room_of(path) for path in FILES} == {*ROOMS, "__init__"}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -12,14 +11,18 @@ import textwrap
 import threading
 import time
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pytest
+from checkpoints import state_in
 from conftest import JIT, gaussian
 from scipy import sparse
 
 import rowsolve
 from rowsolve import METHODS, Status, _checkpoint, _output
+from rowsolve.methods.base import Plan, RowMethod
+from rowsolve.methods.oblivious import sweep_rows
 
 N, P = (2000, 40) if JIT else (600, 12)
 A, b, X = gaussian(N, P)
@@ -306,55 +309,17 @@ def test_damage_anywhere__is_told(state):
     for place in places:
         for bit in (1, 64):
             state.write_bytes(whole[:place] + bytes([whole[place] ^ bit]) + whole[place + 1 :])
-            with pytest.raises(ValueError, match=r"state: is (damaged|not a checkpoint)"):
+            with pytest.raises(ValueError, match=r"state: is (a checkpoint of a newer version|damaged or not a ch)"):
                 resume(state)
     for length in (0, 1, 30, end, end + 1, len(whole) // 2, len(whole) - 1):
         state.write_bytes(whole[:length])
-        with pytest.raises(ValueError, match=r"state: is (damaged|not a checkpoint)"):
+        with pytest.raises(ValueError, match="state: is damaged or not a checkpoint of rowsolve: remove it to begin"):
             resume(state)
     state.write_bytes(whole + b"x")
     with pytest.raises(ValueError, match="state: is damaged"):
         resume(state)
     state.write_bytes(whole)
     assert resume(state).converged
-
-
-class _Evil:
-    def __init__(self, function, *args):
-        self.call = function, args
-
-    def __reduce__(self):
-        return self.call
-
-
-def named(module, name):
-    """Return the bytes of a pickle that asks for ``module.name`` and calls it with 'x'."""
-    text = b"".join(pickle.SHORT_BINUNICODE + bytes([len(one)]) + one.encode() for one in (module, name))
-    return b"\x80\x05" + text + pickle.STACK_GLOBAL + pickle.SHORT_BINUNICODE + b"\x01x" + pickle.TUPLE1 + b"R."
-
-
-@pytest.mark.parametrize(
-    ("module", "name"),
-    [
-        ("os", "system"), ("builtins", "eval"), ("builtins", "exec"), ("posix", "system"), ("subprocess", "Popen"),
-        ("rowsolve._output", "os.system"), ("rowsolve._job", "np.load"), ("rowsolve._output", "OutputFile"),
-        ("rowsolve.methods.block", "np"), ("numpy", "load"), ("numpy.testing._private.utils", "runstring"),
-        ("rowsolve._system", "time.sleep"), ("rowsolve._drive", "partial"), ("functools", "reduce"),
-    ],
-)  # fmt: skip
-def test_a_file_from_elsewhere__cannot_run_anything(module, name):
-    import io
-
-    with pytest.raises(pickle.UnpicklingError, match="a checkpoint of rowsolve has no"):
-        _checkpoint._Unpickler(io.BytesIO(named(module, name)), {}, "").load()
-
-
-def test_a_file_from_elsewhere__cannot_reach_inside_of_objects():
-    import io
-
-    evil = pickle.dumps(_Evil(getattr, rowsolve.Status.CONVERGED, "__class__"))
-    with pytest.raises(pickle.UnpicklingError, match="asks for no '__class__'"):
-        _checkpoint._Unpickler(io.BytesIO(evil), {}, "").load()
 
 
 def fail_from(n_good, monkeypatch):
@@ -406,17 +371,209 @@ class Mine(rowsolve.Randomized):
     """Somebody's own method, as it is."""
 
 
-def test_methods_of_others__can_be_saved(tmp_path):
-    check_resumes(tmp_path / "state", (A, b, Mine()), {"rng": 0, "rtol": 1e-9})
+KEPT = {"nothing": None, "array": np.arange(3), "function": len, "list": [object()], "objects": np.array([None])}
 
 
-def test_methods_of_others_that_cannot_be_saved__are_told(tmp_path, monkeypatch):
-    class Unnamed(rowsolve.Randomized):
-        pass
+class Own(Plan):
+    """Somebody's own plan: what it has is saved if it is numbers, text or arrays."""
 
-    with pytest.warns(RuntimeWarning, match="checkpoint could not be written, there is none"):
-        found = rowsolve.solve(A, b, Unnamed(), rng=0, checkpoint=tmp_path / "state")
+    seen, counts = 0, np.zeros(2)
+
+    def __init__(self, system, order):
+        super().__init__(system)
+        self.order, self.place, self.label, self.sizes = order, 0, "x", [1, 2.5, None]
+
+
+@dataclass(frozen=True)
+class InOneOrder(RowMethod):
+    """Rows in one random order, again and again."""
+
+    name: ClassVar[str] = "in one order"
+    what: str = "nothing"
+
+    def prepare(self, system, rng):
+        plan = Own(system, rng.permutation(system.n_rows))
+        plan.kept = KEPT[self.what]
+        return plan
+
+    def advance(self, plan, iterates, n_rows, rng, drops):
+        order = plan.order[(plan.place + np.arange(n_rows)) % plan.order.size]
+        plan.place, plan.seen = (plan.place + n_rows) % plan.order.size, plan.seen + n_rows
+        plan.counts = plan.counts + 1.0
+        assert (plan.label, plan.sizes) == ("x", [1, 2.5, None])
+        drops[:] = 0.0
+        sweep_rows(plan.system, order, iterates, drops)
+        return order
+
+
+@pytest.mark.parametrize("memory", [None, MEMORY], ids=["memory", "stored"])
+@pytest.mark.parametrize("method", [Mine(), InOneOrder(), InOneOrder("array")], ids=["as it is", "own", "array"])
+def test_methods_of_others__can_be_saved(method, memory, tmp_path):
+    assert check_resumes(tmp_path / "state", (A, b, method), {"rng": 0, "rtol": 1e-9, "memory": memory})
+
+
+def test_plan_that_others_prepare__is_filled_with_what_it_was(tmp_path):
+    options = {"rng": 0, "rtol": 1e-9, "checkpoint": tmp_path / "state"}
+    assert interrupted(4, Enough, A, b, InOneOrder(), **options)
+    state = state_in(tmp_path / "state")["run"]["plan"]
+    assert sorted(state["others"]) == ["counts", "kept", "label", "order", "place", "seen", "sizes"]
+    assert state["others"]["seen"] > 0
+
+
+class Unfit(rowsolve.Randomized):
+    def prepare(self, system, rng):
+        plan = super().prepare(system, rng)
+        plan.__class__ = type("Better", (type(plan),), {})
+        return plan
+
+
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        (
+            InOneOrder("function"),
+            "the plan has `kept`, a builtin_function_or_method: only numbers, text and arrays can",
+        ),
+        (InOneOrder("list"), "the plan has `kept`, a list: only numbers"),
+        (InOneOrder("objects"), "kept is an array of object, which cannot be saved"),
+        (Unfit(), "Unfit makes Better objects instead of _Plan: set its `plan_type` to None"),
+    ],
+)
+def test_methods_of_others_that_cannot_be_saved__are_told(method, words, tmp_path):
+    with pytest.warns(RuntimeWarning, match=f"checkpoint could not be written, there is none: .*{words}"):
+        found = rowsolve.solve(A, b, method, rng=0, checkpoint=tmp_path / "state")
     assert found.converged
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_our_own_plans__say_how_to_save_all_that_they_have(method, tmp_path):
+    """What they do not name would be saved as well, but not looked at when it is read."""
+    interrupted(6, Enough, A, b, method, rng=0, rtol=1e-9, checkpoint=tmp_path / "state")
+    if (tmp_path / "state").exists():
+        plan = state_in(tmp_path / "state")["run"]["plan"]
+        assert plan is None or plan["others"] == {}
+
+
+def states_on_the_way(path, args, options, most=8):
+    """Solve, and return some of the checkpoints that were there on the way, and the solution."""
+    found = []
+
+    def look(event):
+        if path.exists() and path.read_bytes() not in found[-1:]:
+            found.append(path.read_bytes())
+
+    solution = rowsolve.solve(*args, checkpoint=path, callback=look, **options)
+    return [found[i] for i in np.unique(np.linspace(0, len(found) - 1, most).astype(int))] if found else [], solution
+
+
+def check_states(path, args, options, expected_parts=()):
+    """Go on from one state after another. `expected_parts` tell what one of them must have in it."""
+    states, expected = states_on_the_way(path, args, options)
+    assert states
+    same(rowsolve.solve(*args, **options), expected)
+    missing = list(expected_parts)
+    for state in states:
+        path.write_bytes(state)
+        tree = state_in(path)
+        missing = [part for part in missing if not _has(tree, part)]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("ROWSOLVE_CHECKPOINT_SECONDS", "1000")
+            same(rowsolve.solve(*args, checkpoint=path, resume=True, **options), expected)
+    assert not missing
+
+
+def _has(tree, part):
+    for key in part.split("."):
+        tree = tree.get(key) if isinstance(tree, dict) else None
+    return tree is not None
+
+
+SPARSE = sparse.csr_array(A * (np.random.default_rng(5).random(A.shape) < 0.3))
+TWO = np.column_stack([b, NOISY])
+DEPENDENT = np.column_stack([A, A[:, 0] + A[:, 1]])
+WILD = b.copy()
+WILD[::25] += 50.0
+STATES = {
+    "wild rows": (A, WILD, "auto", {"rtol": 1e-9}, ["auto.least_squares"]),
+    "sparse, exactly": (SPARSE, NOISY, rowsolve.Refined("all"), {"rtol": 0.0}, ["run.steps.descent.factor"]),
+    "sparse, several, gradients": (SPARSE, TWO, rowsolve.Refined("none"), {}, ["run.steps.descent"]),
+    "sparse, several, rows": (SPARSE, SPARSE @ np.column_stack([X, 2 * X]), "block", {}, []),
+    "sparse, known equations": (SPARSE, SPARSE @ X, "deflated", {}, []),
+    "sparse, sketched": (SPARSE, SPARSE @ X, "cluster-jl", {}, []),
+    "bounds, without a factor": (
+        A,
+        NOISY,
+        rowsolve.Refined("none"),
+        {"bounds": (0.0, 0.5)},
+        ["run.steps.descent.model"],
+    ),
+    "bounds, with a factor": (A, NOISY, rowsolve.Refined("all"), {"bounds": (0.0, 0.5), "rtol": 0.0}, []),
+    "sample": (A, NOISY, rowsolve.Refined("sample"), {"rtol": 1e-12}, ["run.steps.descent.factor._triangle"]),
+    "dependent": (DEPENDENT, NOISY, rowsolve.Refined("sample"), {"rtol": 0.0}, ["run.steps.descent.factor._vectors"]),
+    "mixed rows": (A, b, rowsolve.Paving("incoherent"), {}, ["run.plan.mixed"]),
+    "within clusters": (A, b, rowsolve.ClusterBlock(3, pairing="within", block_size=5), {}, []),
+    "refreshed": (A, b, rowsolve.JL(reference="refresh"), {"max_passes": 200}, ["run.plan.steps_to_refresh"]),
+    "odd blocks": (A, b, rowsolve.AcceleratedBlock(7), {}, []),
+    "memory of several": (A, TWO, rowsolve.Block(3, memory=3), {}, ["run.plan.directions"]),
+    "averaged": (A, TWO, "randomized", {"max_passes": 40}, ["run.averaging"]),
+    "x0": (A, NOISY, rowsolve.Refined("none"), {"x0": np.ones(P)}, []),
+}
+
+
+@pytest.mark.parametrize("what", STATES)
+def test_every_state__goes_on_with_the_same_bits(what, tmp_path):
+    *args, more, parts = STATES[what]
+    check_states(tmp_path / "state", args, {"rng": 2, "rtol": 1e-9, "threads": 1, "max_passes": 60, **more}, parts)
+
+
+def test_a_look_aside__keeps_to_its_own_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr("rowsolve._auto._ROWS_TO_LEAVE_OUT", 20)
+    args, options = (A, WILD, "auto"), {"rng": 2, "rtol": 1e-9, "threads": 1}
+    assert "stopped before it was done" in rowsolve.solve(*args, **options).message
+    check_states(tmp_path / "state", args, options, ["auto.least_squares"])
+
+
+def test_blocks_without_room_for_their_factors__go_on(tmp_path, monkeypatch):
+    monkeypatch.setattr("rowsolve.methods.accelerated_block._KEPT_AT_LEAST", 0)
+    path, options = tmp_path / "state", {"rng": 2, "rtol": 1e-9, "threads": 1, "max_passes": 60}
+    check_states(path, (SPARSE, SPARSE @ X, rowsolve.AcceleratedBlock(P // 2)), options)
+    kept = state_in(path)["run"]["plan"]["drawn_so_far"]["kept"]
+    assert kept.any()
+    assert not kept.all()
+
+
+@pytest.mark.parametrize("kind", ["PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"])
+def test_generator_of_the_caller__is_that_of_the_file_when_it_goes_on(kind, tmp_path):
+    def generator():
+        return np.random.Generator(getattr(np.random, kind)(4))
+
+    options = {"rtol": 1e-9, "threads": 1}
+    expected = rowsolve.solve(A, b, "randomized", rng=generator(), **options)
+    options |= {"checkpoint": tmp_path / "state", "resume": True}
+    assert interrupted(4, Enough, A, b, "randomized", rng=generator(), **options)
+    same(rowsolve.solve(A, b, "randomized", rng=np.random.default_rng(99), **options), expected)
+
+
+SHARING, of_sharing, _ = gaussian(6000, 400) if JIT else (A, b, X)
+SHARING = SHARING + np.random.default_rng(1).standard_normal(SHARING.shape[1])
+WIDEST, of_widest, _ = gaussian(1500, 1000) if JIT else (A, b, X)
+
+
+@pytest.mark.compiled
+@pytest.mark.skipif(not JIT, reason="needs large systems")
+@pytest.mark.parametrize(
+    ("args", "more", "parts"),
+    [
+        ((SHARING, of_sharing, "refined"), {}, ["run.steps.descent.outliers", "spectrum.shared"]),
+        ((SHARING, np.column_stack([of_sharing, -of_sharing]), "refined"), {}, ["run.steps.descent.outliers"]),
+        ((SHARING, SHARING @ np.ones(SHARING.shape[1]), rowsolve.Deflated("rows")), {}, ["spectrum.shared"]),
+        ((WIDEST, of_widest, "block"), {"threads": 2, "max_passes": 10}, ["run.plan"]),
+    ],
+    ids=["outliers", "outliers, several", "shared", "chains"],
+)
+def test_every_state_of_a_large_system__goes_on_with_the_same_bits(args, more, parts, tmp_path):
+    check_states(tmp_path / "state", args, {"rng": 2, "rtol": 1e-9, "threads": 1, **more}, parts)
 
 
 def test_size__is_that_of_the_state_not_of_the_rows(tmp_path):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from rowsolve._check import ROWS_TO_CHECK, residuals_of
 from rowsolve._drive import Run
 from rowsolve._monitor import Monitor
 from rowsolve._solution import Status
+from rowsolve._state import Kind, StateError, fill, in_place, listed, named, number, optional, state_of, text, tuple_of
 from rowsolve._system import System
 from rowsolve._vectors import norm
 from rowsolve.kernels.rows import CSRRows
@@ -201,6 +202,7 @@ class Auto:
         self.start: tuple[np.ndarray, np.ndarray | None] = (x0, None)  # see `_start_of`
         self.least_squares: Run | None = None  # what was found with all rows, while others look for wild ones
         self.seen, self.remark = "", ""  # what was seen of wild rows; what to say of them after all else
+        self.most_rows = math.inf  # that may have been read when these have done so
 
     def go(self) -> Status:
         """Solve, or go on with it; return how the last stage ended."""
@@ -270,11 +272,9 @@ class Auto:
         if self.least_squares is None:
             self.seen = seen
             self.words.append(f"{why}.")
-            self.run = self._begin(Quantile(), self.x0)
-            self.run.check = "full"  # so that all of them are listed
             most = _ROWS_TO_LEAVE_OUT * max(self.system.n_columns, _FEWEST_COLUMNS)  # it is a look aside
-            self.run.max_rows = min(self.run.max_rows, self.system.rows_read + most)
-            self.least_squares = least_squares
+            self.most_rows = float(self.system.rows_read + most)
+            self.run, self.least_squares = self._look_aside(), least_squares
         found = self.run.go()
         if found is Status.CONVERGED and self.run.off.size:
             return found
@@ -284,6 +284,13 @@ class Auto:
             return Status.CONVERGED
         self.words[-1] = f"{why}, but was stopped before it was done: x is the least-squares solution of all."
         return found if found in (Status.STOPPED, Status.INTERRUPTED) else Status.CONVERGED
+
+    def _look_aside(self) -> Run:
+        """Return a run that looks for an x without wild rows."""
+        run = self._begin(Quantile(), self.x0)
+        run.check = "full"  # so that all of them are listed
+        run.max_rows = min(run.max_rows, self.most_rows)
+        return run
 
     def _wild_rows(self) -> str:
         """Say whether a few rows are further off than the noise of the others would put them; nothing if not.
@@ -305,3 +312,57 @@ class Auto:
             return f"{n_wild:,} of {looked_at} are far off (residual above {_WILD:.0f} times the median)"
         heavy = system.residual_norm > _HEAVY * usual * math.sqrt(system.n_rows)
         return "A few rows make up most of the residual" if heavy else ""
+
+    saved: ClassVar[dict[str, Kind]] = {"words": listed(text), "most_rows": number, "seen": text, "remark": text}
+    derived: ClassVar[tuple[str, ...]] = (
+        "system", "x0", "rtol", "rng", "drop", "_begin", "run", "choice", "start", "least_squares",
+    )  # fmt: skip
+
+    def state(self) -> dict[str, Any]:
+        """Return which stage it is, and how far that has got."""
+        choice, found = self.choice, self.least_squares
+        return {
+            **state_of(self),
+            "choice": None if choice is None else {"why": choice.why, "method": _name_of(choice.method)},
+            "run": self.run.state(),
+            "least_squares": None if found is None else [_name_of(found.method), found.state(done=True)],
+        }
+
+    def restore(self, state: Any) -> None:
+        """Go on with that stage."""
+        sizes = self.system.sizes
+        fill(self, state, sizes, besides=("choice", "run", "least_squares"))
+        self.choice = optional(named(Choice, why=text, method=self._method_named))(state["choice"], sizes)
+        if state["least_squares"] is not None:
+            if self.choice is not None or self.system.n_rhs > 1 or not _is_plain(self.system):
+                raise StateError("least_squares: expected none")
+            method, found = tuple_of(self._method_named, in_place)(state["least_squares"], sizes)
+            self.least_squares = self._begin(method, self.x0)
+            self.least_squares.restore(found, done=True)
+            self.run = self._look_aside()
+        elif self.choice is not None:
+            self.run = self._begin(self.choice.method, self.x0, self._watch)
+        else:
+            raise StateError("choice: expected one")
+        self.run.restore(state["run"])
+
+    def _method_named(self, state: Any, _: Any) -> Method:
+        """Return the method that a state that was read tells of, if it can be a stage of this solve."""
+        kinds = {kind.name: kind for kind in (Deflated, Direct, Randomized, Refined)}
+        parameters = dict(state) if isinstance(state, dict) else {}
+        name = parameters.pop("name", None)
+        if not isinstance(name, str) or name not in kinds or not set(map(type, parameters.values())) <= {str, bool}:
+            raise StateError("method: expected a name and parameters")
+        try:
+            method = kinds[name](**parameters)
+        except (TypeError, ValueError) as error:
+            raise StateError(f"method: {error}") from None
+        if self.system.n_rhs > 1 and not method.takes_many:
+            raise StateError(f"method: expected one for several right-hand sides, got {name}")
+        return method
+
+
+def _name_of(method: Method) -> dict[str, Any]:
+    """Return the name of a method and its parameters, as far as others than the defaults were given."""
+    given, usual = method.parameters(), type(method)().parameters()
+    return {"name": method.name, **{key: value for key, value in given.items() if value != usual[key]}}

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from rowsolve._solution import Residual
+from rowsolve._state import flag, integer, named, number, optional, row_numbers
 from rowsolve._system import Part, Piece, System
 from rowsolve.kernels.many import add_gradients_of_many, laid_out, products_of
 from rowsolve.kernels.rows import distances, inspect_rows, norms_at, residuals
@@ -40,6 +41,13 @@ class Finding:
     off: np.ndarray
     largest_share: float = math.nan
     n_places: int = 0
+
+
+_RESIDUAL = named(
+    Residual, relative=number, n_rows=integer(), n_fresh=integer(), full=flag, gradient=optional(number)
+)  # fmt: skip
+# What is looked for in a state that was read (see `rowsolve._state`).
+FINDING = named(Finding, residual=_RESIDUAL, off=row_numbers(), largest_share=number, n_places=integer())
 
 
 def residuals_of(system: System, order: np.ndarray, x: np.ndarray) -> np.ndarray:

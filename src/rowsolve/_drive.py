@@ -6,11 +6,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from rowsolve._check import (
+    FINDING,
     ROWS_TO_CHECK,
     Finding,
     far_from_usual,
@@ -23,6 +24,24 @@ from rowsolve._check import (
 )  # fmt: skip
 from rowsolve._monitor import Monitor, Tolerance
 from rowsolve._solution import Event, History, Status
+from rowsolve._state import (
+    Kind,
+    Sizes,
+    StateError,
+    array,
+    check_keys,
+    fill,
+    flag,
+    in_place,
+    integer,
+    listed,
+    member,
+    number,
+    optional,
+    packed,
+    row_numbers,
+    state_of,
+)
 from rowsolve._system import WORK_OF_A_BURST, OutOfTime, System
 from rowsolve._tail import Tail
 from rowsolve.kernels.rows import room_for_vectors
@@ -579,6 +598,67 @@ class Run:
         if isinstance(answer, bool | np.bool_) and answer:
             raise _StoppedByCallback
 
+    saved: ClassVar[dict[str, Kind]] = {
+        "x0": lambda value, sizes: array(*(("p",) if sizes["k"] == 1 else ("k", "p")))(value, sizes),
+        "probe": optional(array("p")),
+        **dict.fromkeys(("suspects", "off", "zero_rows"), row_numbers()),
+        "finding": optional(FINDING),
+        "cut_off": flag,
+        **dict.fromkeys(("rows_prepared", "rows_to_look_again"), integer()),
+        "prepared_at": number,
+        "iterates": array("v", "p", order="many"),
+        "drops": array("v"),
+        "verdicts": listed(optional(member(Status)), "k"),
+    }
+    derived: ClassVar[tuple[str, ...]] = (
+        "method", "system", "tolerance", "max_rows", "check", "rng", "callback", "give_up", "history", "save", "tail",
+        "clock", "plan", "steps", "averaging", "bounds", "monitors",
+    )  # fmt: skip
+
+    def state(self, *, done: bool = False) -> dict[str, Any]:
+        """Return what has been found so far; without what it takes to go on, if the run is `done`."""
+        method, plan = self.method, self.plan
+        if isinstance(method, RowMethod) and not isinstance(plan, InChunks):
+            plan = method.save(plan)
+        return {
+            **state_of(self),
+            "monitors": packed(self.monitors),
+            "averaging": packed(self.averaging),
+            "plan": None if done else packed(plan),
+            "steps": None if done else packed(self.steps),
+        }
+
+    def restore(self, state: Any, *, done: bool = False) -> None:
+        """Take over what was found before."""
+        sizes = self.system.sizes
+        fill(self, state, sizes, besides=("monitors", "averaging", "plan", "steps"))
+        for monitor, each in zip(self.monitors, listed(in_place, "k")(state["monitors"], sizes), strict=True):
+            monitor.restore(each)
+        if state["averaging"] is not None:
+            self.averaging = _Averaging.from_state(state["averaging"], sizes)
+            self.tail = next(iter(self.averaging.tails.values()))
+            if not all(monitor.rows for monitor in self.monitors):
+                raise StateError("rows: expected some, as iterates are averaged")
+        rows = isinstance(self.method, RowMethod) and not done
+        for name, is_there in (("plan", rows), ("steps", not rows and not done)):
+            if (state[name] is not None) is not is_there:
+                raise StateError(f"{name}: expected {'one' if is_there else 'none'}")
+        if not done:
+            self._go_on_with(state["plan"], state["steps"])
+
+    def _go_on_with(self, plan: Any, steps: Any) -> None:
+        """Take over the plan, or the steps of a method that judges itself."""
+        system = self.system
+        if isinstance(self.method, RowMethod):
+            chunked = system.stored and self.method.in_chunks
+            self.plan = InChunks.from_state(self.method, system, plan) if chunked else self.method.resume(system, plan)
+            return
+        assert isinstance(self.method, StepMethod)
+        self.steps = self.method.steps(system, self.x0, self.tolerance, self.rng, self.probe)
+        if not hasattr(self.steps, "restore"):
+            raise StateError(f"steps: {self.method.name} has no state")
+        self.steps.restore(steps)
+
 
 @dataclass
 class _Averaging:
@@ -587,6 +667,22 @@ class _Averaging:
     tails: dict[int, Tail]
     so_far: int
     wanted: int
+
+    def state(self) -> dict[str, Any]:
+        """Return all of it; the tails in the order of the right-hand sides that they are of."""
+        tails = {"columns": list(self.tails), "tails": packed(list(self.tails.values()))}
+        return {**tails, "so_far": self.so_far, "wanted": self.wanted}
+
+    @classmethod
+    def from_state(cls, state: Any, sizes: Sizes) -> _Averaging:
+        """Return the means with that state."""
+        check_keys(state, ("columns", "tails", "so_far", "wanted"))
+        columns = listed(integer(0, sizes["k"] - 1))(state["columns"], sizes)
+        if not columns or sorted(set(columns)) != columns:
+            raise StateError("columns: expected different ones, at least one")
+        tails = [Tail.from_state(each, sizes["p"]) for each in listed(in_place, len(columns))(state["tails"], sizes)]
+        so_far, wanted = (integer()(state[name], sizes) for name in ("so_far", "wanted"))
+        return cls(dict(zip(columns, tails, strict=True)), so_far, wanted)
 
 
 def _keep_in_range(size: float) -> None:

@@ -15,15 +15,33 @@ from rowsolve._drive import Run, go_on
 from rowsolve._jit import hash_of_kernel_sources
 from rowsolve._monitor import Monitor, Tolerance
 from rowsolve._solution import Event, History, Solution, Status
+from rowsolve._state import (
+    StateError,
+    check_keys,
+    generator_of,
+    integer,
+    listed,
+    named,
+    number,
+    optional,
+    packed,
+    restart,
+    state_of_generator,
+    text,
+)
 from rowsolve._system import System
 from rowsolve._warmup import warm_up
 from rowsolve._words import message_of
 from rowsolve.methods import Method
-from rowsolve.methods.chunked import InChunks
+from rowsolve.methods.spectrum import SPECTRUM
 
 __all__ = ["Job"]
 
 _ROWS_TO_REMEMBER = 64  # of A, in a fingerprint
+_NUMBERS = listed(number)
+_HISTORY = named(
+    History, method=listed(text), rows_read=listed(integer()), seconds=_NUMBERS, drop=_NUMBERS, error_estimate=_NUMBERS
+)
 
 
 class Job:
@@ -45,29 +63,32 @@ class Job:
     ) -> None:  # fmt: skip
         self.method, self.x0, self.system, self.tolerance = method, x0, system, tolerance
         self.max_rows, self.check, self.rng, self.callback = max_rows, check, rng, callback
-        self.history, self.bytes_read, self.drop = History(), 0.0, drop
+        self.history, self.drop = History(), drop
         self.auto: Auto | None = None
         self.run: Run | None = None
         self._checkpoint: Checkpoint | None = None
+        self._resumed = False
 
     def go(self) -> Solution:
         """Solve, or go on."""
+        if self._checkpoint is None or not self._resumed:
+            return self._go()
+        with self._checkpoint.looked_at():
+            return self._go()
+
+    def _go(self) -> Solution:
         self._announce()
         if self.method is not None:
             self.run = self.run or self.begin(self.method, self.x0)
             return self._solution(self.run, self.run.go())
-        auto = self.auto = self.auto or Auto(
-            self.system,
-            self.x0,
-            self.tolerance.rtol,
-            self.begin,
-            self.rng,
-            drop=self.drop,
-            rows_allowed=self.max_rows,
-        )
+        auto = self.auto = self.auto or self._new_auto()
         status = auto.go()
         assert auto.run is not None
         return self._solution(auto.run, status, auto.words, auto.remark)
+
+    def _new_auto(self) -> Auto:
+        rtol = self.tolerance.rtol
+        return Auto(self.system, self.x0, rtol, self.begin, self.rng, drop=self.drop, rows_allowed=self.max_rows)
 
     def begin(self, method: Method, x0: np.ndarray, give_up: Callable[[Monitor], Status | None] = go_on) -> Run:
         """Return a run of `method` from `x0`, its kernels loaded."""
@@ -110,11 +131,12 @@ class Job:
         }
 
     def kept_in(self, checkpoint: Checkpoint) -> Job:
-        """Return this job, or the one in the file if there is one, to be saved there on its way."""
-        place = checkpoint.place()
-        job = self if place is None else self._loaded(checkpoint, place)
-        job._checkpoint = checkpoint
-        return job
+        """Return this job, to be saved on its way; it goes on from what is in the file, if there is one."""
+        state, self._checkpoint = checkpoint.load(), checkpoint
+        if state is not None:
+            with checkpoint.looked_at():
+                self.restore(state)
+        return self
 
     @property
     def _current(self) -> Run | None:
@@ -122,38 +144,51 @@ class Job:
 
     def save(self) -> None:
         """Write the state if it is time to."""
-        checkpoint, run = self._checkpoint, self._current
-        if checkpoint is None or not checkpoint.due or run is None:
-            return
-        self.bytes_read = self.system.bytes_read
-        known, place = self._known(), None
-        if isinstance(run.plan, InChunks):
-            place, source = run.plan.place, run.plan.plan.system.source
-            known |= {"chunk": source, "rows of the chunk": source.rows}
-        checkpoint.save(self, known, [place])
+        checkpoint = self._checkpoint
+        if checkpoint is not None and checkpoint.due and self._current is not None:
+            checkpoint.save(self.state)
 
-    def _known(self) -> dict[str, Any]:
-        source = self.system.source
-        known = {"source": source, "rows": source.rows, "b": self.system.b, "callback": self.callback}
-        return {**known, "checkpoint": self._checkpoint}
+    def state(self) -> dict[str, Any]:
+        """Return all that changes on the way."""
+        system = self.system
+        return {
+            "rng": state_of_generator(self.rng),
+            "clock": system.clock.state(),
+            "system": system.state(),
+            "spectrum": packed(system.spectrum),
+            "bytes_read": float(system.bytes_read),
+            "history": packed(self.history),
+            "run": packed(self.run),
+            "auto": packed(self.auto),
+        }
 
-    def _loaded(self, checkpoint: Checkpoint, place: Any) -> Job:
-        """Return the job in the file: with the rows of this one, and with its limits."""
-        known, walk = {**self._known(), "checkpoint": checkpoint}, None
-        if place[0] is not None:
-            walk = self.system.source.endless(*place[0])  # type: ignore[attr-defined]
-            _, source = next(walk)
-            known |= {"chunk": source, "rows of the chunk": source.rows}
-        job: Job = checkpoint.load(known, "" if self.method is None else type(self.method).__module__)
-        job.system.restore_bytes(job.bytes_read)
-        job.max_rows, job.system.clock.deadline = self.max_rows, self.system.clock.deadline
-        run = job._current
-        assert run is not None
-        run.max_rows = self.max_rows
-        if walk is not None:
-            run.plan.walk = walk
-        job._load_kernels(run.method)
-        return job
+    def restore(self, state: Any) -> None:
+        """Go on from a state that was saved: with the rows, the callback and the limits of now.
+
+        All is made as ever and then filled. What that counts, or draws from the generator, is taken back at the end.
+        """
+        check_keys(state, ("rng", "clock", "system", "spectrum", "bytes_read", "history", "run", "auto"))
+        if state["run" if self.method is None else "auto"] is not None:
+            raise StateError("run, auto: expected the one that goes with the method")
+        system, clock = self.system, self.system.clock
+        deadline, paused, clock.deadline = clock.deadline, clock.paused, math.inf
+        self.rng = generator_of(state["rng"])
+        self.history = _HISTORY(state["history"], {})
+        if len({len(column) for _, column in self.history.columns()}) > 1:
+            raise StateError("history: expected as many entries in each column")
+        if self.method is None:
+            self.auto = self._new_auto()
+            self.auto.restore(state["auto"])
+        else:
+            self.run = self.begin(self.method, self.x0)
+            self.run.restore(state["run"])
+        system.restore(state["system"])
+        system.spectrum = optional(SPECTRUM)(state["spectrum"], system.sizes)
+        system.restore_bytes(number(state["bytes_read"], {}))
+        clock.deadline = deadline + clock.paused - paused
+        clock.restore(state["clock"])
+        restart(self.rng, state["rng"])
+        self._resumed = True
 
     def _solution(self, run: Run, status: Status, decisions: Sequence[str] = (), remark: str = "") -> Solution:
         rows_off = run.off if status in (Status.CONVERGED, Status.PRECISION, Status.INCONSISTENT) else run.off[:0]

@@ -24,11 +24,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from rowsolve._solution import Status
+from rowsolve._state import Kind, StateError, amount, array, fill, flag, integer, listed, number, state_of, tuple_of
 
 __all__ = ["Monitor", "Tolerance"]
 
@@ -335,3 +336,27 @@ class Monitor:
         if rate <= 0.0 or goal == 0.0:
             return math.inf
         return 2.0 * math.log(self.error / goal) / rate
+
+    saved: ClassVar[dict[str, Kind]] = {
+        "warm": flag,
+        "x0": array("p"),
+        **dict.fromkeys(("norm_x0", "norm_x", "probe_start_sq", "probe_sq", "error", "noise", "excess"), number),
+        "excesses_before": tuple_of(number, number),
+        "n_rows_seen": integer(),
+        "rows": listed(integer()),
+        "drops": listed(number),
+        "probe_drops": listed(number),
+        **dict.fromkeys(("spent", "suspicious"), flag),
+        **dict.fromkeys(("rounding", "window", "eps"), amount),
+    }
+    derived: ClassVar[tuple[str, ...]] = ("bounded", "patience", "tolerance", "n_columns", "margin")
+
+    def state(self) -> dict[str, Any]:
+        """Return what it has seen."""
+        return state_of(self)
+
+    def restore(self, state: Any) -> None:
+        """Take over what was seen before."""
+        fill(self, state, {"p": self.n_columns})
+        if not len(self.rows) == len(self.drops) == len(self.probe_drops):
+            raise StateError("rows, drops, probe_drops: expected as many of each")

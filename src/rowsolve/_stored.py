@@ -48,9 +48,6 @@ class StoredSystem(System):
         """Go on counting from what was read `before`."""
         self.source.store.bytes_read += before
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_kept": None}
-
     def pieces(self, times_used: int = 1, n_rows: int | None = None, skip: int = 0) -> Iterator[Piece]:  # noqa: ARG002
         """Yield all rows, a chunk at a time: one counted pass, which Ctrl-C and the deadline can end."""
         assert n_rows is None
@@ -119,6 +116,8 @@ class StoredSystem(System):
         chunk = self.source.store.chunk
         return order.size if chunk == 1 else int(np.unique(order // chunk).size)
 
+    derived = (*System.derived, "_kept")
+
 
 class _Visible(System):
     """Rows of a stored system that are in memory, by their `numbers`; what is odd about them is told of the whole."""
@@ -144,3 +143,9 @@ class _Visible(System):
         super().look_at_odd_rows()
         if self._whole.contradiction is None:
             self._whole.contradiction = self.contradiction
+
+    derived = (*System.derived, "_whole", "_numbers")
+
+    def state(self) -> dict[str, Any]:
+        """Return what has been noted of the rows; the whole remembers one of zeros, by its number there."""
+        return {**super().state(), "contradiction": None}

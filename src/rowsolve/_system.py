@@ -11,9 +11,24 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from rowsolve._state import (
+    Kind,
+    Sizes,
+    StateError,
+    array,
+    bits,
+    check_keys,
+    fill,
+    flag,
+    integer,
+    number,
+    optional,
+    row_number,
+    state_of,
+)
 from rowsolve._threads import run_together
 from rowsolve._vectors import sum_of_squares
-from rowsolve.kernels.rows import NON_FINITE, ZERO, ZERO_AGAINST_B, frozen, norms_at, norms_of
+from rowsolve.kernels.rows import NON_FINITE, ZERO, ZERO_AGAINST_B, CSRRows, frozen, norms_at, norms_of
 
 if TYPE_CHECKING:
     from rowsolve.sources import Source
@@ -57,17 +72,21 @@ class Clock:
         """Seconds before the deadline."""
         return self.deadline - time.perf_counter()
 
-    def __getstate__(self) -> dict[str, float]:
-        return {"elapsed": self.elapsed, "paused": self.paused}
-
-    def __setstate__(self, state: dict[str, float]) -> None:
-        self.started, self.paused, self.deadline = time.perf_counter() - state["elapsed"], state["paused"], math.inf
-
     def pause(self, seconds: float) -> None:
         """Do not count the last `seconds`."""
         self.started += seconds
         self.deadline += seconds
         self.paused += seconds
+
+    def state(self) -> dict[str, float]:
+        """Return how long it has run, and what was not counted."""
+        return {"elapsed": self.elapsed, "paused": self.paused}
+
+    def restore(self, state: Any) -> None:
+        """Go on from there: with the pauses of now, and until the deadline of now."""
+        check_keys(state, ("elapsed", "paused"))
+        self.started = time.perf_counter() - number(state["elapsed"], {})
+        self.paused += number(state["paused"], {})
 
 
 class Piece(NamedTuple):
@@ -382,9 +401,33 @@ class System:
     def restore_bytes(self, before: float) -> None:
         """Go on counting from what was read `before`."""
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_used": np.packbits(self._used)}
+    @property
+    def sizes(self) -> Sizes:
+        """What the arrays in a state of this system are measured by."""
+        k, sparse = self.n_rhs, isinstance(self.rows, CSRRows)
+        return {"n": self.n_rows, "p": self.n_columns, "k": k, "v": k + 1, "sparse": sparse}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._used = np.unpackbits(state["_used"], count=self.n_rows).astype(bool)
+    saved: ClassVar[dict[str, Kind]] = {
+        "rank": optional(integer(0, "p")),
+        **dict.fromkeys(("rank_is_clear", "unique"), flag),
+        "optimality": optional(number),
+        "residual_norm": number,
+        "rows_read": integer(),
+        "odd": array(3, dtype=np.int64),
+        "contradiction": optional(row_number),
+        "_used": bits,
+    }
+    derived: ClassVar[tuple[str, ...]] = (
+        "source", "rows", "b", "n_rhs", "norm_b", "n_rows", "n_columns", "arrangement", "entries_per_row", "clock",
+        "threads", "damp", "bounds", "spectrum", "on_piece", "room", "largest_b", "norms_b",
+    )  # fmt: skip
+
+    def state(self) -> dict[str, Any]:
+        """Return what has been noted of the rows so far, but for the spectrum, which methods look at."""
+        return {**state_of(self), "_used": np.packbits(self._used)}
+
+    def restore(self, state: Any) -> None:
+        """Take over what has been noted."""
+        fill(self, state, self.sizes)
+        if not (self.odd < self.n_rows).all():
+            raise StateError(f"odd: expected rows up to {self.n_rows - 1}, got {self.odd.max()}")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any, ClassVar
 
 import numpy as np
+
+from rowsolve._state import Kind, StateError, array, fill, integer, state_of
 
 __all__ = ["Tail"]
 
@@ -51,3 +54,25 @@ class Tail:
         half = self._full // 2
         halves = means[-half:].mean(axis=0) - means[:half].mean(axis=0)
         return max(scatter, 0.5 * float(np.linalg.norm(halves)))
+
+    saved: ClassVar[dict[str, Kind]] = {
+        "_sums": array(2 * _BATCHES, "p"),
+        "_full": integer(0, 2 * _BATCHES - 1),
+        "_inside": integer(),
+        "_length": integer(1),
+        "count": integer(),
+    }
+    derived: ClassVar[tuple[str, ...]] = ()
+
+    def state(self) -> dict[str, Any]:
+        """Return the sums."""
+        return state_of(self)
+
+    @classmethod
+    def from_state(cls, state: Any, n_columns: int) -> Tail:
+        """Return the tail with these sums."""
+        tail = cls(n_columns)
+        fill(tail, state, {"p": n_columns})
+        if tail.count != tail._full * tail._length + tail._inside or tail._inside >= tail._length:
+            raise StateError("count: expected as many as are in the sums")
+        return tail

@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from rowsolve._state import (
+    Kind,
+    StateError,
+    amount,
+    array,
+    in_place,
+    integer,
+    named,
+    number,
+    pack,
+    row_numbers,
+    state_of,
+    tuple_of,
+)
 from rowsolve.kernels.accelerated import FactorRoom, factor_block, factor_room, project_on_factored
 from rowsolve.kernels.sampling import deal, new_cards
 from rowsolve.methods.base import Plan, RowMethod, number_between, positive_integer
@@ -77,6 +91,19 @@ class _Momentum:
             self.moves[:] = 0.0
             self.steps, self.total, self.earlier = 0, 0.0, (math.nan, 0)
 
+    saved: ClassVar[dict[str, Kind]] = {
+        **dict.fromkeys(("moves", "left"), array(2, "p")),
+        **dict.fromkeys(("weight", "friction", "total"), number),
+        "window": integer(1),
+        "steps": integer(),
+        "earlier": tuple_of(number, integer()),
+    }
+    derived: ClassVar[tuple[str, ...]] = ()
+
+    def state(self) -> dict[str, Any]:
+        """Return all of it."""
+        return state_of(self)
+
 
 class _Plan(Plan):
     cards: np.ndarray
@@ -84,6 +111,41 @@ class _Plan(Plan):
     room: FactorRoom
     room_left: float  # for factors to keep, in numbers
     momentum: _Momentum
+
+    saved: ClassVar[dict[str, Kind]] = {
+        **Plan.saved,
+        "cards": pack,
+        "momentum": in_place,
+        "room_left": amount,
+        "drawn_so_far": named(
+            dict, rows=row_numbers("rows"), scale=array("rows"), kept=array(None, dtype=bool), factors=array(None)
+        ),
+    }
+    derived = (*Plan.derived, "blocks", "room")
+
+    @property
+    def drawn_so_far(self):
+        """The blocks, one after another: their rows and scales, whether their factors were kept, and these."""
+        return {
+            "rows": np.concatenate([np.empty(0, np.int64), *(block.rows for block in self.blocks)]),
+            "scale": np.concatenate([np.empty(0), *(block.scale for block in self.blocks)]),
+            "kept": np.array([block.factor is not None for block in self.blocks], dtype=bool),
+            "factors": np.concatenate([np.empty(0), *(b.factor.ravel() for b in self.blocks if b.factor is not None)]),
+        }
+
+    @drawn_so_far.setter
+    def drawn_so_far(self, found):
+        n, size, kept = self.system.n_rows, self.rows_per_step, found["kept"]
+        sizes = np.minimum(size, n - size * np.arange(kept.size))
+        ends, edges = np.cumsum(sizes), np.cumsum(np.where(kept, sizes**2, 0))
+        lengths = found["rows"].size, found["factors"].size
+        if (sizes < 1).any() or (int(sizes.sum()), int(np.sum(sizes[kept] ** 2))) != lengths:
+            raise StateError("drawn_so_far: expected blocks of as many rows as are drawn at once")
+        self.blocks = []
+        for k, m in enumerate(sizes.tolist()):
+            part, square = slice(ends[k] - m, ends[k]), slice(edges[k] - m * m, edges[k])
+            factor = found["factors"][square].reshape(m, m).copy() if kept[k] else None
+            self.blocks.append(_Block(found["rows"][part].copy(), found["scale"][part].copy(), factor))
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,21 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from rowsolve._solution import Status
+from rowsolve._state import (
+    Kind,
+    Sizes,
+    StateError,
+    amount,
+    array,
+    check_names,
+    fill,
+    flag,
+    named,
+    packed,
+    plain,
+    row_numbers,
+)
+from rowsolve.kernels.sampling import Deck
 
 if TYPE_CHECKING:
     from rowsolve._monitor import Tolerance
@@ -68,6 +83,21 @@ class Plan:
     def take_over(self, before: Any) -> None:
         """Go on where a plan for other rows of the same system has got to."""
         self.agreeing = before.agreeing
+
+    saved: ClassVar[dict[str, Kind]] = {"agreeing": flag, **dict.fromkeys(("rounding", "eps", "window"), amount)}
+    derived: ClassVar[tuple[str, ...]] = ("system", "work_per_row", "rows_per_step", "price_of_row", "chains")
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps: what is `saved`, and other attributes if they are numbers, text or arrays."""
+        others = vars(self).keys() - self.saved.keys() - set(self.derived)
+        state = {name: packed(getattr(self, name)) for name in self.saved}
+        return {**state, "others": {name: plain(getattr(self, name), name) for name in sorted(others)}}
+
+    def restore(self, state: Any) -> None:
+        """Take over a state that `state` has returned, of a plan that was made in the same way."""
+        fill(self, state, self.system.sizes, besides=("others",))
+        for name in check_names(state["others"], type(self), (*self.saved, *self.derived)):
+            setattr(self, name, state["others"][name])
 
 
 class Method(ABC):
@@ -130,10 +160,33 @@ class RowMethod(Method):
     in_given_order: ClassVar[bool] = False  # the first rows taken need not be like the rest
     averages: ClassVar[bool] = False  # whether the mean of its iterates tends to the least-squares solution
     in_chunks: ClassVar[bool] = True  # whether it takes rows that are not in memory a chunk at a time
+    plan_type: ClassVar[Any] = None  # of its plans, if `from_state` of that type makes them without preparing anything
 
     def begin(self, system: System, rng: np.random.Generator) -> Any:
         """Return a `Plan` to advance with."""
         return self.prepare(system, rng)
+
+    def save(self, plan: Any) -> Any:
+        """Return the state of a plan of this method; raise TypeError if it cannot be saved."""
+        if self.plan_type not in (None, type(plan)):
+            raise TypeError(
+                f"{type(self).__name__} makes {type(plan).__name__} objects instead of {self.plan_type.__name__}: set "
+                "its `plan_type` to None."
+            )
+        return packed(plan)
+
+    def resume(self, system: System, state: Any) -> Any:
+        """Return the plan of an earlier run, whose state was saved.
+
+        If the state alone does not make one, it is prepared anew, and then filled.
+        """
+        if self.plan_type is not None:
+            if not isinstance(state, dict):
+                raise StateError("plan: expected its attributes")
+            return self.plan_type.from_state(self, system, state)
+        plan = self.begin(system, np.random.default_rng(0))
+        plan.restore(state)
+        return plan
 
     @abstractmethod
     def prepare(self, system: System, rng: np.random.Generator) -> Any:
@@ -148,6 +201,26 @@ class RowMethod(Method):
         The last of `iterates` is a probe for ``A z = 0`` (see `rowsolve._monitor`); before it comes x, one for each
         right-hand side.
         """
+
+
+def deck_of_rows(value: Any, sizes: Sizes) -> Deck:
+    """Look for a deck of rows in a state that was read (see `rowsolve._state`)."""
+    integers = array("m", dtype=np.int64)
+    look = named(Deck, members=row_numbers("m"), starts=array(None, dtype=np.int64), keep=array("m"), other=integers)
+    found = look(value, dict(sizes))
+    edges, size = found.starts, found.members.size
+    check_edges(edges, size)
+    lengths = np.diff(edges)
+    if not ((found.other >= 0) & (found.other < np.repeat(lengths, lengths))).all():
+        raise StateError("other: expected places in their groups")
+    return found
+
+
+def check_edges(edges: np.ndarray, size: int) -> None:
+    """Raise unless `edges` cut a list of `size` rows into groups of at least one, or into none if it is empty."""
+    grows = (edges[1:] > edges[:-1]).all() if size else not edges.any()
+    if edges.ndim != 1 or not edges.size > (size > 0) or edges[0] != 0 or edges[-1] != size or not grows:
+        raise StateError(f"starts: expected places that rise from 0 to {size}")
 
 
 def positive_integer(name: str, value: Any, least: int = 1) -> None:

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from rowsolve._state import Kind, pack
 from rowsolve.kernels.sampling import deal_blocks, new_cards
 from rowsolve.methods.base import positive_integer
 from rowsolve.methods.oblivious import Oblivious, ObliviousPlan
@@ -16,6 +17,8 @@ __all__ = ["Block"]
 
 class _Plan(ObliviousPlan):
     cards: np.ndarray
+
+    saved: ClassVar[dict[str, Kind]] = {**ObliviousPlan.saved, "cards": pack}
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from rowsolve._blas import blas_threads
+from rowsolve._state import Kind, StateError, array, check_keys, fill, flag, named, number, packed, state_of
 from rowsolve._vectors import norm, norms, products
 from rowsolve.methods.descent import Descent
 from rowsolve.methods.factor import Factor, find_odd_rows
@@ -58,6 +59,20 @@ class _Multiple:
     def solve(self, slope: np.ndarray, free: np.ndarray) -> np.ndarray:
         """Return ``M**-1`` times `slope` for the free entries, 0 for the others."""
         return np.where(free, self.size * slope, 0.0)
+
+    saved: ClassVar[dict[str, Kind]] = {"size": number}
+    derived: ClassVar[tuple[str, ...]] = ("low", "high")
+
+    def state(self) -> dict[str, Any]:
+        """Return its size."""
+        return state_of(self)
+
+    @classmethod
+    def from_state(cls, bounds: tuple[np.ndarray, np.ndarray], state: Any) -> _Multiple:
+        """Return the model with that state."""
+        model = cls(bounds, 1.0)
+        fill(model, state, {})
+        return model
 
 
 class _Quadratic:
@@ -117,6 +132,31 @@ class _Quadratic:
                 ridge *= 10.0
             self._free = free
         return lapack.dpotrs(self._triangle, right, lower=1)[0]
+
+    saved: ClassVar[dict[str, Kind]] = {
+        **dict.fromkeys(("size", "_unit"), number),
+        "_gram": array("p", "p"),
+        "_place": array("p", dtype=np.int8),
+        "_free": array("p", dtype=bool),
+        "_triangle": array("free", "free", order="F"),
+    }
+    derived: ClassVar[tuple[str, ...]] = ("low", "high")
+
+    def state(self) -> dict[str, Any]:
+        """Return all but the bounds."""
+        return state_of(self)
+
+    @classmethod
+    def from_state(cls, bounds: tuple[np.ndarray, np.ndarray], state: Any) -> _Quadratic:
+        """Return the model with that state."""
+        model = cls.__new__(cls)
+        model.low, model.high = bounds
+        fill(model, state, {"p": len(model.low)})
+        if len(model._triangle) != np.count_nonzero(model._free):
+            raise StateError("_triangle: expected one of all free entries")
+        if not np.isfinite(model._gram).all() or not (model._gram.diagonal() > 0.0).all():
+            raise StateError("_gram: expected finite numbers, positive ones on the diagonal")
+        return model
 
 
 class BoxDescent(Descent):
@@ -262,3 +302,33 @@ class BoxDescent(Descent):
         share = math.sqrt(_UNLUCKY * self.system.n_columns) * norm(self.at[-1])
         worst = share / (1.0 - share) * norm(self.x[0] - self._start) if share < 1.0 else math.inf
         return below & (((worst <= enough) & (not self._changed)) | (self._largest_error <= _AT_REST * enough))
+
+    saved: ClassVar[dict[str, Kind]] = {
+        **{
+            name: kind for name, kind in Descent.saved.items() if name not in ("_worth", "_worth_at_start", "under_way")
+        },
+        **dict.fromkeys(("_changed", "_lands"), flag),
+        **dict.fromkeys(("_most", "_largest_error"), number),
+        "_free": array("p", dtype=bool),
+        "_start": array("p"),
+        "_promises": array("v"),
+        "_goal": named(_Goal, best=array("p"), x=array("p"), free=array("p", dtype=bool)),
+    }
+    derived = (*Descent.derived, "low", "high", "_model", "under_way")
+
+    def state(self) -> dict[str, Any]:
+        """Return where it has got to."""
+        return {**super().state(), "model": packed(self._model)}
+
+    @classmethod
+    def from_state(cls, system: System, rng: np.random.Generator, state: Any, wanted: np.ndarray) -> BoxDescent:
+        """Return the descent that has got there; it is always between two passes."""
+        check_keys(state, (*cls.saved, "factor", "outliers", "model"))
+        rest = {key: value for key, value in state.items() if key != "model"}
+        descent = super().from_state(system, rng, rest, wanted)
+        assert isinstance(descent, cls)
+        assert system.bounds is not None
+        descent.low, descent.high = system.bounds
+        model = _Multiple if descent.factor is None else _Quadratic
+        descent._model = model.from_state(system.bounds, state["model"])
+        return descent

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from rowsolve._state import Kind, fill, integer, state_of
 from rowsolve.methods.base import RowMethod
 
 if TYPE_CHECKING:
@@ -51,12 +53,6 @@ class InChunks:
     def agreeing(self, value: bool) -> None:
         self.plan.agreeing = value
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "walk": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-
     @property
     def place(self) -> tuple[int, int, bool]:
         """Which walk it is, and which chunk of it is in hand; before there is one, the first."""
@@ -95,3 +91,25 @@ class InChunks:
             self.n_left -= max(order.size, 1)
             self._count(self.plan.system)
         return np.concatenate(taken)
+
+    saved: ClassVar[dict[str, Kind]] = {
+        "seed": integer(0, 2**62), "turn": integer(0, 2**62), "n_left": integer(-math.inf),
+    }  # fmt: skip
+    derived: ClassVar[tuple[str, ...]] = ("method", "system", "plan", "first", "walk")
+
+    def state(self) -> dict[str, Any]:
+        """Return which chunk is in hand, what is known of it, and how far its plan has got."""
+        return {**state_of(self), "chunk": self.plan.system.state(), "plan": self.method.save(self.plan)}
+
+    @classmethod
+    def from_state(cls, method: RowMethod, system: System, state: Any) -> InChunks:
+        """Return the plan with that state; its chunk is read again."""
+        found = cls.__new__(cls)
+        found.method, found.system = method, system
+        fill(found, state, {}, besides=("chunk", "plan"))
+        found.walk = system.source.endless(*found.place)  # type: ignore[attr-defined]
+        found.first, source = next(found.walk)
+        chunk = system.visible(found.first, source)  # type: ignore[attr-defined]
+        found.plan = method.resume(chunk, state["plan"])
+        chunk.restore(state["chunk"])
+        return found

@@ -7,8 +7,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from rowsolve._state import Kind, StateError, array, integer, row_numbers
 from rowsolve.clustering import METRICS, Metric, cluster_rows, partition_across, partition_within
-from rowsolve.methods.base import one_of, positive_integer
+from rowsolve.methods.base import check_edges, one_of, positive_integer
 from rowsolve.methods.oblivious import NO_ROWS, ONE_BY_ONE, Oblivious, ObliviousPlan
 
 __all__ = ["ClusterBlock"]
@@ -17,6 +18,25 @@ __all__ = ["ClusterBlock"]
 class _Plan(ObliviousPlan):
     members: np.ndarray
     starts: np.ndarray
+
+    saved: ClassVar[dict[str, Kind]] = {
+        **ObliviousPlan.saved,
+        "rows_per_step": integer(1),
+        "members": row_numbers(),
+        "starts": array(None, dtype=np.int64),
+    }
+    derived = tuple(name for name in ObliviousPlan.derived if name != "rows_per_step")
+
+    @classmethod
+    def from_state(cls, method, system, state):
+        """Return the plan with that state."""
+        most = max(method.n_clusters, method.block_size or 1)
+        plan = cls(system, integer(1, most)(state.get("rows_per_step"), system.sizes))
+        plan.restore(state)
+        check_edges(plan.starts, plan.members.size)
+        if np.diff(plan.starts).max(initial=0) > plan.rows_per_step:
+            raise StateError(f"starts: expected blocks of up to {plan.rows_per_step} rows")
+        return plan
 
 
 @dataclass(frozen=True)
@@ -50,6 +70,7 @@ class ClusterBlock(Oblivious):
     name: ClassVar[str] = "cluster-block"
     summary: ClassVar[str] = "blocks with one row of each cluster, or with rows of one cluster"
     citation: ClassVar[str] = "Li, Mo and Ye 2016 (the paper's RKA-Cluster-Block); within: Pomparău and Popa 2014"
+    plan_type: ClassVar[type[_Plan]] = _Plan
 
     def __post_init__(self):
         super().__post_init__()

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from rowsolve.clustering import EQUATION_METRICS, cluster_rows
 from rowsolve.methods.base import RowMethod, one_of, positive_integer
-from rowsolve.methods.jl import advance_sketched, check_sketch_parameters, prepare_sketched
+from rowsolve.methods.jl import SketchedPlan, advance_sketched, check_sketch_parameters, prepare_sketched
 
 __all__ = ["ClusterJL"]
 
@@ -37,6 +37,7 @@ class ClusterJL(RowMethod):
     name: ClassVar[str] = "cluster-jl"
     summary: ClassVar[str] = "as jl, but candidates come from the furthest cluster"
     citation: ClassVar[str] = "Li, Mo and Ye 2016 (the paper's RKA-Cluster-JL)"
+    plan_type: ClassVar[type[SketchedPlan]] = SketchedPlan
     in_chunks: ClassVar[bool] = False
     takes_bounds: ClassVar[bool] = True
 

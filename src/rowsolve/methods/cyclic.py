@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from rowsolve._state import Kind, row_number
 from rowsolve.methods.oblivious import ONE_BY_ONE, Oblivious, ObliviousPlan
 
 __all__ = ["Cyclic"]
@@ -14,6 +15,8 @@ __all__ = ["Cyclic"]
 
 class _Plan(ObliviousPlan):
     next_row = 0
+
+    saved: ClassVar[dict[str, Kind]] = {**ObliviousPlan.saved, "next_row": row_number}
 
 
 @dataclass(frozen=True)

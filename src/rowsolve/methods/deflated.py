@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from rowsolve._blas import blas_threads
+from rowsolve._state import Kind, StateError, array, integer, number, pack
 from rowsolve.clustering import cluster_rows
 from rowsolve.kernels.deflated import find_parts, lift, lower, write_unit_rows
 from rowsolve.kernels.rows import DeflatedRows, room_for_vectors
@@ -84,6 +85,44 @@ class _Plan(ObliviousPlan):
         lower(self.basis, self.lifted, iterates)
         drops[:] = self.known_drops
 
+    saved: ClassVar[dict[str, Kind]] = {
+        **ObliviousPlan.saved,
+        "basis": array("r", "p", order="vectors"),
+        "targets": array("r"),
+        "cards": pack,
+        "next_card": integer(0, "n"),
+        "n_in_pack": integer(1, "n"),
+        "known": array("n", dtype=bool),
+        "n_known": integer(0, "n"),
+        "sum_of_ratios": number,
+        "parts_known": array(None, "r"),
+    }
+    derived = (*ObliviousPlan.derived, "lifted", "known_drops")
+
+    @property
+    def parts_known(self):
+        """The parts inside of the rows whose parts are known."""
+        return self.rows.parts[self.known]
+
+    @parts_known.setter
+    def parts_known(self, parts):
+        if len(parts) != np.count_nonzero(self.known):
+            raise StateError("parts_known: expected one for each row that is known")
+        self.rows.parts[self.known] = parts
+
+    @classmethod
+    def from_state(cls, method, system, state):
+        """Return the plan with that state."""
+        sizes = system.sizes
+        known = tuple(cls.saved[name](state.get(name), sizes) for name in ("basis", "targets"))
+        if sizes["r"] > system.n_columns:
+            raise StateError("basis: expected no more vectors than columns")
+        plan = cls(system, known, 0.0)
+        plan.restore(state)
+        if plan.next_card > plan.n_in_pack:
+            raise StateError("next_card: expected a card of the pack")
+        return plan
+
 
 @dataclass(frozen=True)
 class Deflated(Oblivious):
@@ -123,6 +162,7 @@ class Deflated(Oblivious):
     name: ClassVar[str] = "deflated"
     summary: ClassVar[str] = "random rows without what they share: centroids of clusters, or combinations of a sample"
     citation: ClassVar[str] = "deflation: Nicolaides 1987; with rows and centroids: new here"
+    plan_type: ClassVar[type[_Plan]] = _Plan
     takes_many: ClassVar[bool] = False  # the known equations would need a target for each right-hand side
 
     def __post_init__(self):

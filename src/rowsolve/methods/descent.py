@@ -4,11 +4,25 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from rowsolve._blas import blas_threads
+from rowsolve._state import (
+    Kind,
+    StateError,
+    array,
+    fill,
+    flag,
+    integer,
+    listed,
+    number,
+    optional,
+    packed,
+    state_of,
+    tuple_of,
+)
 from rowsolve._vectors import norm, norms, products
 from rowsolve.kernels.gradient import ROWS_OF_A_SUM, add_gradients
 from rowsolve.kernels.many import add_gradients_of_many, laid_out
@@ -146,9 +160,7 @@ class Descent:
 
     def step(self, wanted: np.ndarray | None = None) -> None:
         """Go as far as the gradient falls along the direction, and turn: one pass for all x, or for those `wanted`."""
-        moving: Any = slice(None)
-        if wanted is not None and self.system.n_rhs > 1:
-            moving = np.append(wanted, norm(self.at[-1]) > _AT_ITS_END)
+        moving = self._moving(wanted)
         direction, before = self.direction[moving], self._worth[moving].copy()
         change, squares = self._gradients(0.0, direction, resumable=True)
         sizes_sq = products(direction, direction)
@@ -173,6 +185,12 @@ class Descent:
             self.drift = np.maximum(self.drift, self._of_products(steps[:-1]))
         self._look(moving)
         self.direction[moving] = _ratios(self._worth[moving], before) * direction + self._downhill[moving]
+
+    def _moving(self, wanted: np.ndarray | None) -> Any:
+        """Return which vectors a step moves: all, or, of several x, those `wanted`, and the probe as long as it can."""
+        if wanted is None or self.system.n_rhs == 1:
+            return slice(None)
+        return np.append(wanted, norm(self.at[-1]) > _AT_ITS_END)
 
     def _set_out(self) -> None:
         if self.factor is None:  # any unit will do that keeps squares in range
@@ -390,6 +408,41 @@ class Descent:
         assert self.factor is not None
         terms = min(math.sqrt(self.system.n_columns), 8.0) * norms(self.factor.lengths * vectors)
         return _EPS / math.sqrt(self.system.n_rows) * self.factor.spread * terms
+
+    saved: ClassVar[dict[str, Kind]] = {
+        **dict.fromkeys(("at", "direction", "_downhill"), array("v", "p")),
+        **dict.fromkeys(("x0", "_slope_at_start"), array("k", "p")),
+        "slope": array("v", "p", order="many"),
+        **dict.fromkeys(("last_step", "drift", "error", "residual_sq"), array("k")),
+        **dict.fromkeys(("_residual_sq_at_start", "uncertainty_sq"), array("k")),
+        "_inherited": optional(array("k")),
+        "_worth": array("v"),
+        "still": array("v", dtype=bool),
+        **dict.fromkeys(("amplification", "_unit", "_top", "_null_sq", "_worth_at_start", "seconds_a_pass"), number),
+        **dict.fromkeys(("_warm", "_told", "fresh"), flag),
+        "_seen": listed(tuple_of(number, number)),
+        "under_way": optional(tuple_of(integer(1), array("moving", "p", order="many"), array("moving"))),
+    }
+    derived: ClassVar[tuple[str, ...]] = ("system", "factor", "outliers", "_rng", "no_time_for_factor")
+
+    def state(self) -> dict[str, Any]:
+        """Return where it has got to."""
+        return {**state_of(self), "factor": packed(self.factor), "outliers": packed(self.outliers)}
+
+    @classmethod
+    def from_state(cls, system: System, rng: np.random.Generator, state: Any, wanted: np.ndarray) -> Descent:
+        """Return the descent that has got there; the next step, which may be under way, is for all x `wanted`."""
+        from rowsolve.methods.spectrum import OUTLIERS
+
+        descent, sizes = cls.__new__(cls), system.sizes
+        descent.system, descent._rng, descent.under_way = system, rng, None
+        descent.no_time_for_factor = False  # there may be more time now
+        fill(descent, state, sizes, besides=("factor", "outliers"))
+        descent.factor = None if state["factor"] is None else Factor.from_state(state["factor"], sizes)
+        descent.outliers = optional(OUTLIERS)(state["outliers"], sizes)
+        if descent.under_way is not None and len(descent.under_way[2]) != len(descent.at[descent._moving(wanted)]):
+            raise StateError("under_way: expected sums for all that move")
+        return descent
 
 
 def _add_by_blas(

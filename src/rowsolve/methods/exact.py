@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from rowsolve._blas import blas_threads
 from rowsolve._solution import Status
+from rowsolve._state import Kind, array, fill, integer, number, packed, state_of
 from rowsolve._vectors import norm, norms, products
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.lstsq.box import fit_within
@@ -17,7 +18,7 @@ from rowsolve.lstsq.dense import fit
 from rowsolve.methods.base import Step
 from rowsolve.methods.descent import Descent
 from rowsolve.methods.factor import find_odd_rows, gather
-from rowsolve.methods.sparse_factor import eliminated
+from rowsolve.methods.sparse_factor import SparseFactor, eliminated
 
 if TYPE_CHECKING:
     from rowsolve._monitor import Tolerance
@@ -62,6 +63,27 @@ class _Exact(Descent):
         """Go there, with all x: it costs no more than with those `wanted`."""
         self.at += self._downhill
         self.start()
+
+    saved: ClassVar[dict[str, Kind]] = {
+        **dict.fromkeys(("at", "_downhill"), array("v", "p")),
+        "squares": array("v"),
+        **dict.fromkeys(("residual_sq", "error"), array("k")),
+        "seconds_a_pass": number,
+    }
+    derived = ("system", "factor", "under_way", "no_time_for_factor")
+
+    def state(self) -> dict[str, Any]:
+        """Return where it has got to."""
+        return {**state_of(self), "factor": packed(self.factor)}
+
+    @classmethod
+    def restored(cls, system: System, state: Any) -> _Exact:
+        """Return the steps that have got there."""
+        found = cls.__new__(cls)
+        found.system, found.under_way, found.no_time_for_factor = system, None, False
+        fill(found, state, system.sizes, besides=("factor",))
+        found.factor = SparseFactor.from_state(state["factor"], system.sizes)
+        return found
 
 
 def fits_lapack(system: System, most: float = SMALL) -> bool:
@@ -164,3 +186,19 @@ class ExactSteps:
         self.system.residual_norm = math.sqrt(float(descent.residual_sq.sum()))
         status = Status.CONVERGED if (error <= allowed).all() else Status.PRECISION
         return Step(descent.x, error, status, math.sqrt(float(descent.squares[:-1].sum())))
+
+    saved: ClassVar[dict[str, Kind]] = {"norms_x0": array("k"), "tries": integer()}
+    derived: ClassVar[tuple[str, ...]] = ("system", "x0", "tolerance", "_begin_others", "descent", "others")
+
+    def state(self) -> dict[str, Any]:
+        """Return how far they have got, or others that took over."""
+        return {**state_of(self), "descent": packed(self.descent), "others": packed(self.others)}
+
+    def restore(self, state: Any) -> None:
+        """Go on from there."""
+        fill(self, state, self.system.sizes, besides=("descent", "others"))
+        if state["descent"] is not None:
+            self.descent = _Exact.restored(self.system, state["descent"])
+        if state["others"] is not None:
+            self.others = self._begin_others()
+            self.others.restore(state["others"])

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from rowsolve._state import Kind, array, optional
 from rowsolve.kernels.extended import extended_sweep, residual_of
 from rowsolve.kernels.rows import norms_of
 from rowsolve.kernels.sampling import Deck, deck_by_weight, draw_many
@@ -21,6 +22,9 @@ class _Plan(Plan):
     column_norms_sq: np.ndarray
     column_deck: Deck
     residual: np.ndarray | None = None
+
+    saved: ClassVar[dict[str, Kind]] = {**Plan.saved, "residual": optional(array("n"))}
+    derived = (*Plan.derived, "deck", "columns", "column_norms_sq", "column_deck")
 
 
 @dataclass(frozen=True)

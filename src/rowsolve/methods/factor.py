@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from rowsolve._blas import blas_threads
+from rowsolve._state import Kind, Sizes, StateError, array, check_keys, flag, integer, optional, row_numbers, state_of
 from rowsolve._vectors import norm, norms
 from rowsolve.kernels.gradient import add_gram, solve_factored, solve_transposed, solve_upper
 from rowsolve.kernels.rows import CSRRows, distances, frozen, residuals
@@ -191,6 +192,31 @@ class Factor:
         sums /= np.where(spread > 0.0, spread, 1.0)[:, None]
         self.solve(sums)
         return larger_of(spread, norms(sizes * sums))
+
+    saved: ClassVar[dict[str, Kind]] = {  # what it is made of, in the order of the arguments
+        "n_rows": integer(1, "n"),
+        "_triangle": array("rank", "rank", dtype=(np.float64, np.float32)),
+        "_rows": optional(array("rank", "p")),
+        "_columns": optional(row_numbers("rank", of="p")),
+        "has_gap": flag,
+    }
+    derived: ClassVar[tuple[str, ...]] = ("rough", "_null", "condition", "spread", "lengths", "harm")
+
+    def state(self) -> dict[str, Any]:
+        """Return what it is made of."""
+        return state_of(self)
+
+    @classmethod
+    def from_state(cls, state: Any, sizes: Sizes) -> Factor:
+        """Return the factor with that state."""
+        check_keys(state, cls.saved)
+        own = dict(sizes)
+        n_rows, triangle, rows, columns, has_gap = (kind(state[name], own) for name, kind in cls.saved.items())
+        if (rows is None) is not (columns is None) or (rows is None and len(triangle) != sizes["p"]):
+            raise StateError("_triangle: expected one of all columns, or rows and columns")
+        if rows is not None and np.unique(columns).size != len(columns):
+            raise StateError("_columns: expected each once")
+        return cls(n_rows, triangle, rows, columns, has_gap=has_gap)
 
 
 def _null_space(triangle: np.ndarray, rows: np.ndarray, columns: Any) -> np.ndarray:

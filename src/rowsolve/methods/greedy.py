@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from rowsolve._state import Kind, pack, row_number
 from rowsolve.kernels.greedy import project_on_furthest
 from rowsolve.kernels.sampling import deal, new_cards
 from rowsolve.methods.base import Plan, RowMethod, positive_integer
@@ -17,6 +18,8 @@ __all__ = ["Greedy"]
 class _Plan(Plan):
     cards: np.ndarray
     next_card = 0
+
+    saved: ClassVar[dict[str, Kind]] = {**Plan.saved, "cards": pack, "next_card": row_number}
 
 
 @dataclass(frozen=True)

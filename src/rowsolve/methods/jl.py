@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
+from rowsolve._state import Kind, StateError, array, integer, named, number, optional
 from rowsolve.kernels.extended import residual_of
 from rowsolve.kernels.rows import room_for_vectors
 from rowsolve.kernels.sampling import Deck, fill_alias_table
 from rowsolve.kernels.sketched import Position, Sketch, choose_two, greedy_sweep, sketch_rows, step_to_better
-from rowsolve.methods.base import Plan, RowMethod, one_of, positive_integer
+from rowsolve.methods.base import Plan, RowMethod, deck_of_rows, one_of, positive_integer
+
+if TYPE_CHECKING:
+    from rowsolve._system import System
 
 __all__ = ["JL", "SketchedPlan", "advance_sketched", "prepare_sketched"]
 
@@ -32,6 +36,35 @@ class SketchedPlan(Plan):
     position: Position
     origin: np.ndarray  # the x at which residuals are known exactly
     steps_to_refresh: int | None = None
+
+    saved: ClassVar[dict[str, Kind]] = {
+        **Plan.saved,
+        **dict.fromkeys(("work_per_row", "price_of_row"), number),
+        "phi": array("size", "p", order="vectors"),
+        "centroids": array("clusters", "p", order="vectors"),
+        "targets": array("clusters"),
+        "sketch": named(
+            Sketch, unit=array("n", "size"), length=array("n"), target=array("n"), norms_sq=array("n"),
+            overlaps=array("n", "clusters"),
+        ),
+        "deck": deck_of_rows,
+        "n_candidates": integer(1),
+        "position": named(
+            Position, sketched=array("size"), centroid_gaps=array("clusters"), centroid_norms=array("clusters")
+        ),
+        "origin": array("p"),
+        "steps_to_refresh": optional(integer(1)),
+    }  # fmt: skip
+    derived = ("system", "rows_per_step", "chains")
+
+    @classmethod
+    def from_state(cls, method: Any, system: System, state: Any) -> SketchedPlan:
+        """Return the plan with that state."""
+        plan = cls(system, rows_per_step=2)
+        plan.restore(state)
+        if plan.deck.starts.size - 1 != max(1, plan.targets.size):
+            raise StateError("deck: expected a group for each cluster")
+        return plan
 
 
 @dataclass(frozen=True)
@@ -68,6 +101,7 @@ class JL(RowMethod):
     name: ClassVar[str] = "jl"
     summary: ClassVar[str] = "the furthest of many candidates, by sketched distance"
     citation: ClassVar[str] = "Eldar and Needell 2011 (the paper's RKA-JL)"
+    plan_type: ClassVar[type[SketchedPlan]] = SketchedPlan
     in_chunks: ClassVar[bool] = False
     takes_bounds: ClassVar[bool] = True
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from rowsolve._barrier import new_meeting, release_all
+from rowsolve._state import Kind, StateError, array, check_keys, fill, integer, packed, state_of
 from rowsolve._threads import run_as_one, run_together
 from rowsolve._vectors import sum_of_squares
 from rowsolve.kernels.blocks import BlockRoom, block_room, project_blocks
@@ -79,6 +80,26 @@ class ObliviousPlan(Plan):
         else:
             project_blocks(self.rows, self.b, order, sizes, iterates, drops, self.room, self.system.odd)
 
+    derived = (*Plan.derived, "rows", "b", "width", "room", "directions")
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps."""
+        return {**super().state(), "directions": packed(self.directions)}
+
+    def restore(self, state: Any) -> None:
+        """Take over a state."""
+        check_keys(state, (*self.saved, "others", "directions"))
+        super().restore({key: value for key, value in state.items() if key != "directions"})
+        if state["directions"] is not None:
+            self.directions = Directions.from_state(self, state["directions"])
+
+    @classmethod
+    def from_state(cls, method: Any, system: System, state: Any) -> Any:
+        """Return the plan with that state."""
+        plan = cls(system)
+        plan.restore(state)
+        return plan
+
 
 @dataclass(frozen=True)
 class Oblivious(RowMethod):
@@ -103,7 +124,15 @@ class Oblivious(RowMethod):
 
     def begin(self, system, rng):
         """Return a plan, with chains if they pay."""
-        plan = self.prepare(system, rng)
+        return self._in_chains(self.prepare(system, rng))
+
+    def resume(self, system, state):
+        """Return the plan of an earlier run, with chains if they pay."""
+        plan = super().resume(system, state)
+        return plan if plan.chains is not None else self._in_chains(plan)
+
+    def _in_chains(self, plan):
+        system = plan.system
         if system.n_rhs == 1 and chains_pay(self, system.n_columns, system.entries_per_row, system.threads):
             plan.chains = Chains(plan, system.threads)
         return plan
@@ -206,6 +235,26 @@ class Directions:
             return
         iterates[:], drops[:] = self.best, self.gains
         self.n_followed += 1
+
+    saved: ClassVar[dict[str, Kind]] = {
+        "kept": array("v", "count", "p"), "n_followed": integer(), "end": array("v", "p"),
+    }  # fmt: skip
+    derived: ClassVar[tuple[str, ...]] = ("best", "gains", "rows_of_a_round")
+
+    def state(self) -> dict[str, Any]:
+        """Return the directions, and where they have led."""
+        return state_of(self)
+
+    @classmethod
+    def from_state(cls, plan: ObliviousPlan, state: Any) -> Directions:
+        """Return these directions."""
+        check_keys(state, cls.saved)
+        kept = cls.saved["kept"](state["kept"], plan.system.sizes)
+        if not kept.shape[1]:
+            raise StateError("directions: expected at least one")
+        directions = cls(plan, kept.shape[1])
+        fill(directions, state, plan.system.sizes)
+        return directions
 
 
 def sweep_rows(system: System, order: np.ndarray, iterates: np.ndarray, drops: np.ndarray) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar, Literal
 
 import numpy as np
 
+from rowsolve._state import Kind, StateError, array, integer, optional, row_numbers, sided, tuple_of
 from rowsolve.kernels.blocks import block_room
 from rowsolve.kernels.rows import DenseRows, frozen
-from rowsolve.methods.base import one_of, positive_integer
+from rowsolve.methods.base import check_edges, one_of, positive_integer
 from rowsolve.methods.oblivious import NO_ROWS, ONE_BY_ONE, Oblivious, ObliviousPlan
 from rowsolve.pavings import KINDS, blocks_of, incoherence_transform
 
@@ -18,6 +20,49 @@ __all__ = ["Paving"]
 
 class _Plan(ObliviousPlan):
     blocks: list[np.ndarray]
+
+    saved: ClassVar[dict[str, Kind]] = {
+        **ObliviousPlan.saved,
+        "rows_per_step": integer(1),
+        "partition": tuple_of(row_numbers(), array(None, dtype=np.int64)),
+        "mixed": optional(tuple_of(array("n", "p", frozen=True), sided("n", frozen=True))),
+    }
+    derived = (*(name for name in ObliviousPlan.derived if name != "rows_per_step"), "blocks")
+
+    @property
+    def partition(self):
+        """All blocks in one list, and where each begins."""
+        sizes = [block.size for block in self.blocks]
+        return np.concatenate([NO_ROWS, *self.blocks]), np.cumsum([0, *sizes])
+
+    @partition.setter
+    def partition(self, value):
+        members, starts = value
+        check_edges(starts, members.size)
+        self.blocks = [members[start:stop] for start, stop in pairwise(starts)] if members.size else []
+
+    @property
+    def mixed(self):
+        """The rows and b, if they are not those of A."""
+        return None if self.rows is self.system.rows else (self.rows.values, self.b)
+
+    @mixed.setter
+    def mixed(self, value):
+        if value is not None:
+            self.rows, self.b = DenseRows(value[0]), value[1]
+
+    @classmethod
+    def from_state(cls, method, system, state):
+        """Return the plan with that state."""
+        if (state.get("mixed") is None) is (method.kind == "incoherent"):
+            raise StateError("mixed: expected rows that were mixed, or none")
+        members, starts = cls.saved["partition"](state.get("partition"), system.sizes)
+        check_edges(starts, members.size)
+        largest = int(np.diff(starts).max(initial=1))
+        plan = cls(system, integer(1, largest)(state.get("rows_per_step"), system.sizes))
+        plan.restore(state)
+        plan.room = block_room(largest, system.n_columns)
+        return plan
 
 
 @dataclass(frozen=True)
@@ -42,6 +87,7 @@ class Paving(Oblivious):
     name: ClassVar[str] = "paving"
     summary: ClassVar[str] = "blocks of a fixed partition with a controlled spectrum"
     citation: ClassVar[str] = "Needell and Tropp 2014"
+    plan_type: ClassVar[type[_Plan]] = _Plan
 
     def __post_init__(self):
         super().__post_init__()

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from rowsolve._state import Kind, array, named, number, optional, pack, row_number
 from rowsolve.kernels.rows import distances
 from rowsolve.kernels.sampling import deal, new_cards
 from rowsolve.kernels.sweep import Gate, guarded_sweep
@@ -30,6 +31,13 @@ class _Plan(Plan):
         """Keep the level of the gate."""
         super().take_over(before)
         self.gate = before.gate
+
+    saved: ClassVar[dict[str, Kind]] = {
+        **Plan.saved,
+        "cards": pack,
+        "next_card": row_number,
+        "gate": optional(named(Gate, level=array(2), slack_sq=number, up=number, down=number)),
+    }
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from rowsolve._state import Kind, optional, pack, row_number, row_numbers
 from rowsolve.kernels.sampling import Deck, deal, deck_by_weight, draw_many, new_cards
-from rowsolve.methods.base import one_of
+from rowsolve.methods.base import deck_of_rows, one_of
 from rowsolve.methods.oblivious import NO_ROWS, ONE_BY_ONE, Oblivious, ObliviousPlan
 
 __all__ = ["Randomized"]
@@ -24,6 +25,14 @@ class _Plan(ObliviousPlan):
     cards: np.ndarray | None = None  # for draws without replacement
     next_card = 0
     drawn = NO_ROWS  # rows to come
+
+    saved: ClassVar[dict[str, Kind]] = {
+        **ObliviousPlan.saved,
+        "deck": optional(deck_of_rows),
+        "cards": optional(pack),
+        "next_card": row_number,
+        "drawn": row_numbers(),
+    }
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,7 @@ class Randomized(Oblivious):
     name: ClassVar[str] = "randomized"
     summary: ClassVar[str] = "one random row at a time, drawn by squared norm or uniformly"
     citation: ClassVar[str] = "Strohmer and Vershynin 2009 (the paper's RKA)"
+    plan_type: ClassVar[type[_Plan]] = _Plan
 
     def __post_init__(self):
         super().__post_init__()

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from rowsolve._solution import Status
+from rowsolve._state import Kind, array, fill, flag, integer, packed, state_of
 from rowsolve._system import TooLong
 from rowsolve._vectors import norm, norms
 from rowsolve.kernels.many import add_gradients_of_many, laid_out
@@ -256,6 +257,26 @@ class _Steps:
             self.tries = self.tries + 1 if worse else 0
             least = self.error_at_start if descent.factor is not None else math.inf  # so that it comes to an end
             self.error_at_start = np.minimum(descent.error, least)
+
+    saved: ClassVar[dict[str, Kind]] = {
+        "even": flag,
+        "tries": integer(),
+        **dict.fromkeys(("norms_x0", "error_at_start"), array("k")),
+        "behind": array("k", dtype=bool),
+        "slopes": lambda value, sizes: list(array(None, "k")(value, sizes)),
+    }
+    derived: ClassVar[tuple[str, ...]] = ("method", "system", "x0", "tolerance", "rng", "probe", "descent")
+
+    def state(self) -> dict[str, Any]:
+        """Return how far they have got."""
+        slopes = np.reshape(self.slopes, (-1, self.system.n_rhs))  # in one array
+        return {**state_of(self), "slopes": slopes, "descent": packed(self.descent)}
+
+    def restore(self, state: Any) -> None:
+        """Go on from there."""
+        fill(self, state, self.system.sizes, besides=("descent",))
+        kind = Descent if self.system.bounds is None else BoxDescent
+        self.descent = kind.from_state(self.system, self.rng, state["descent"], self.behind)
 
 
 def _solution_of(system: System, order: np.ndarray, factor: Factor, x0: np.ndarray) -> np.ndarray:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from rowsolve._state import Kind, Sizes, StateError, array, check_keys, integer, named, row_numbers
 from rowsolve._vectors import norms
 from rowsolve.kernels.elimination import SparseTriangle, factor_sparse, solve_eliminated
 from rowsolve.kernels.rows import CSRRows
@@ -75,6 +76,27 @@ class SparseFactor(Factor):
         solve_eliminated(self._sparse, twice, False)
         spread = norms(once)
         return larger_of(spread, norms(sizes * twice) / spread)
+
+    saved: ClassVar[dict[str, Kind]] = {  # what it is made of, in the order of the arguments
+        "n_rows": integer(1, "n"),
+        "_sparse": named(
+            SparseTriangle, columns=row_numbers("p", of="p"), diagonal=array("p"), starts=array(None, dtype=np.int64),
+            places=row_numbers("m", of="p"), values=array("m"),
+        ),
+        "lengths": array("p"),
+    }  # fmt: skip
+    derived = ("rough", "has_gap", "_rows", "_columns", "_null", "_triangle", "condition", "spread", "harm")
+
+    @classmethod
+    def from_state(cls, state: Any, sizes: Sizes) -> SparseFactor:
+        """Return the factor with that state."""
+        check_keys(state, cls.saved)
+        n_rows, triangle, lengths = (kind(state[name], dict(sizes)) for name, kind in cls.saved.items())
+        starts, size = triangle.starts, triangle.values.size
+        whole = starts.size == sizes["p"] + 1 and starts[0] == 0 and starts[-1] == size
+        if not whole or (starts[1:] < starts[:-1]).any():
+            raise StateError(f"starts: expected places that rise from 0 to {size}")
+        return cls(n_rows, triangle, lengths)
 
 
 def eliminated(system: System) -> SparseFactor | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rowsolve._blas import blas_threads
+from rowsolve._state import array, integer, named, number, optional, sided
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.methods.descent import gram_times
 from rowsolve.methods.factor import gather
@@ -20,7 +21,9 @@ from rowsolve.methods.factor import gather
 if TYPE_CHECKING:
     from rowsolve._system import System
 
-__all__ = ["Outliers", "Shared", "Spectrum", "look_at_spectrum", "outliers_of", "worth_a_look"]
+__all__ = [
+    "OUTLIERS", "SPECTRUM", "Outliers", "Shared", "Spectrum", "look_at_spectrum", "outliers_of", "worth_a_look",
+]  # fmt: skip
 
 _ROWS = 512  # that are looked at
 _SHARE = 8  # of all rows, at most one in so many
@@ -71,6 +74,12 @@ class Spectrum(NamedTuple):
     def even(self) -> bool:
         """Whether conjugate gradients are not slow."""
         return self.unevenness <= _EVEN
+
+
+# What is looked for in a state that was read (see `rowsolve._state`).
+OUTLIERS = named(Outliers, vectors=array("outliers", "p"), weights=array("outliers"), largest=number)
+_SHARED = named(Shared, equations=array("r", "p"), targets=sided("r"), n_rows=integer(1, "n"), mean=number)
+SPECTRUM = named(Spectrum, unevenness=number, shared=optional(_SHARED))
 
 
 def worth_a_look(system: System) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rowsolve.methods.oblivious import Oblivious
+from rowsolve.methods.oblivious import Oblivious, ObliviousPlan
 from rowsolve.methods.randomized import Randomized
 
 __all__ = ["TailAverage"]
@@ -37,6 +37,7 @@ class TailAverage(Oblivious):
     name: ClassVar[str] = "tail-average"
     summary: ClassVar[str] = "as randomized; where b is noisy, the mean of the iterates: least squares to a few digits"
     citation: ClassVar[str] = "Epperly, Goldshlager and Webber 2024"
+    plan_type: ClassVar[type[ObliviousPlan]] = Randomized.plan_type
     averages: ClassVar[bool] = True
     takes_many: ClassVar[bool] = False  # it would end when the first of the means is as good as asked
     takes_bounds: ClassVar[bool] = False  # the mean tends to the least-squares solution without bounds
