@@ -242,6 +242,27 @@ def test_another_solve__is_refused_by_what_differs(key, tmp_path):
     assert rowsolve.solve(**same_as, resume=True).converged
 
 
+@pytest.mark.parametrize("kind", [np.asarray, np.asfortranarray, np.float32, sparse.csr_array, lambda A: A[::-1, ::-1]])
+def test_an_array_with_one_number_changed__is_refused_wherever_that_is(kind, tmp_path):
+    """Not only in the 64 rows that are remembered of a file."""
+    remembered = np.linspace(0, N - 1, 64).astype(int)
+    row = next(row for row in range(N // 2, N) if row not in remembered)
+    options = {"method": "block", "rng": 0, "rtol": 1e-9, "checkpoint": tmp_path / "state", "threads": 1}
+    assert interrupted(4, Enough, kind(A), b, **options)
+    with pytest.raises(ValueError, match="state: is the checkpoint of another solve: A is not the same"):
+        rowsolve.solve(kind(one_changed(A, (row, 2))), b, resume=True, **options)
+
+
+@pytest.mark.parametrize("memory", [None, MEMORY], ids=["memory", "stored"])
+def test_rows_and_bytes__are_those_of_a_solve_without_a_checkpoint(memory, tmp_path):
+    """The checksum of A is left out; 64 rows that are read of a file are counted there, in bytes."""
+    np.save(tmp_path / "A.npy", A)
+    args, options = (tmp_path / "A.npy", b, "block"), {"rng": 0, "memory": memory, "threads": 1}
+    plain, kept = rowsolve.solve(*args, **options), rowsolve.solve(*args, checkpoint=tmp_path / "state", **options)
+    assert kept.rows_read == plain.rows_read
+    assert kept.bytes_read == plain.bytes_read + (64 * 8 * P if memory else 0)
+
+
 @pytest.mark.parametrize("ending", ["npy", "h5", "zarr", "csv", "parquet"])
 @pytest.mark.parametrize("memory", [None, MEMORY])
 def test_a_file_with_one_number_changed__is_refused(ending, memory, tmp_path, monkeypatch):
