@@ -17,7 +17,8 @@ ROOMS = {
     "clustering": {"_threads", "kernels"},
     "pavings": {"kernels", "clustering"},
     "lstsq": set(),
-    "methods": {"_barrier", "_blas", "_solution", "_state", "_system", "_threads", "_vectors", "kernels", "clustering", "lstsq",
+    "methods": {
+        "_barrier", "_blas", "_solution", "_state", "_system", "_threads", "_vectors", "kernels", "clustering", "lstsq",
         "pavings",
     },
     "sources": {"_vectors", "kernels.rows"},

@@ -118,18 +118,17 @@ def _by_qr(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance:
     x = x0.T if factor.rank < p else np.zeros_like(x0.T)  # if none is missing there is but one solution
     x = x + factor.solve(right - whole @ x)
     change, _ = factor.correct(np.zeros_like(right), whole.T @ (right - whole @ x))
-    error, n_reads = np.maximum(_norms(change), _EPS * _of_products(factor, n, x)), 5
+    as_given = tolerance.eps * _of_products(factor, n, x)  # the numbers of A and b are themselves rounded
+    error, n_reads = np.maximum(_norms(change), as_given), 5
     if (error <= _SURE * tolerance.at(_norms(x), _norms(x0.T))).all():
         x = x + change
     elif whole.size <= _FEW_NUMBERS and _EPS_LONG < _EPS:
         error, n_reads = _norms(_long_correction(factor, whole, right, x)), 7
     else:
         x, error, n_reads = _refined(factor, whole, right, x)
-    error = np.maximum(error, max(_EPS * math.sqrt(p), factor.sensitivity) * _norms(x))
+    error = np.maximum.reduce([error, as_given, max(_EPS * math.sqrt(p), factor.sensitivity) * _norms(x)])
     if factor.rank < p:  # nor is the row space, in which x lies, known better
         error = np.maximum(error, _ROUNDING * _EPS * factor.condition * _norms(x - x0.T))
-    if tolerance.eps > _EPS:  # the numbers of A and b are themselves rounded
-        error = np.maximum(error, tolerance.eps * _of_products(factor, n, x))
     r = b - A @ x
     return Fit(x.T, error, np.einsum("ij,ij->j", r, r), factor.rank, factor.has_gap, n_reads + 1)
 
@@ -160,8 +159,7 @@ def _refined(factor: Orthogonal, A: np.ndarray, b: np.ndarray, x: np.ndarray) ->
             best = np.where(shrinks, x, best)
             if not shrinks.any():
                 break
-    error = np.maximum.reduce([*sizes[-2:], _EPS * _of_products(factor, len(A), best)])
-    return best, error, 4 + 2 * len(sizes)
+    return best, np.maximum.reduce(sizes[-2:]), 4 + 2 * len(sizes)
 
 
 def _of_products(factor: Orthogonal, n: int, x: np.ndarray) -> np.ndarray:

@@ -445,7 +445,7 @@ def _independent(n_rows: int, rows: np.ndarray, order: np.ndarray, lengths: np.n
     whole = np.empty((rank, len(order)))
     whole[:, order] = rows
     whole *= lengths
-    columns = order[:rank]
+    columns = order[:rank].astype(np.int64)
     return Factor(n_rows, np.ascontiguousarray(whole[:, columns]), whole, columns, has_gap=has_gap)
 
 
