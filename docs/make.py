@@ -93,7 +93,7 @@ def files() -> str:
 def main() -> None:
     """Rewrite README.md, docs/demo.png and the tables of docs/performance.md and docs/bigger-than-memory.md."""
     demo = subprocess.run(
-        [sys.executable, "-m", "rowsolve", "demo", "--out", "docs/demo.png"],
+        [sys.executable, "-m", "rowsolve", "demo", "--out", "docs/demo.png", "--force"],
         cwd=ROOT, env={**os.environ, "COLUMNS": "100"}, capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
     path = ROOT / "README.md"

@@ -63,7 +63,8 @@ ROOMS = {
         "_words", "methods",
     },
     "_solve": {
-        "_checkpoint", "_job", "_monitor", "_solution", "_stored", "_system", "_validate", "methods", "sources", "",
+        "_checkpoint", "_job", "_monitor", "_output", "_solution", "_stored", "_system", "_validate", "methods",
+        "sources", "",
     },
 }  # fmt: skip
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path.name not in {"__main__.py"})

@@ -206,9 +206,97 @@ def test_an_older_target__is_replaced_only_by_force(ending, tmp_path):
     with pytest.raises(FileExistsError, match=r"exists already: choose another name, or --force"):
         rowsolve.convert(2 * A, path)
     np.testing.assert_array_equal(dense(load_matrix(path)), A)
-    rowsolve.convert(path, path, force=True, dtype="float32")
-    np.testing.assert_array_equal(dense(load_matrix(path)), A.astype(np.float32))
+    rowsolve.convert(2 * A, path, force=True, dtype="float32")
+    np.testing.assert_array_equal(dense(load_matrix(path)), (2 * A).astype(np.float32))
     assert files(tmp_path) == [f"a{ending}"]
+
+
+def content(folder):
+    return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_file_that_is_read__is_never_a_target(ending, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    name = f"a{ending}"
+    rowsolve.convert(A, name)
+    Path("link" + ending).symlink_to(name)
+    Path("folder").mkdir()
+    names = [name, f"./folder/../{name}", str(tmp_path / name), f"link{ending}"]
+    if ending != ".zarr":  # a folder has no hard links
+        os.link(name, f"hard{ending}")
+        names.append(f"hard{ending}")
+    before = content(tmp_path)
+    for target in names:
+        with pytest.raises(ValueError, match=r"is the file that `source` is read from.*: choose another name"):
+            rowsolve.convert(name, target, force=True)
+        with pytest.raises(ValueError, match=r"is the file that `rhs` is read from.*: choose another name"):
+            rowsolve.convert(np.eye(300), target, rhs=name, force=True)
+    assert content(tmp_path) == before
+
+
+@pytest.mark.parametrize("ending", [".h5", ".zarr"])
+def test_another_place_in_the_file_that_is_read__is_no_target(ending, tmp_path):
+    path = tmp_path / f"rows{ending}"
+    rowsolve.convert(A, path, rhs=b)
+    before = content(tmp_path)
+    for source, rhs in ((f"{path}:/A", None), (A, f"{path}:/b")):
+        with pytest.raises(ValueError, match=r"is the file that `(source|rhs)` is read from: choose another name"):
+            rowsolve.convert(source, f"{path}:/x", rhs=rhs, force=True)
+    with open_store(f"{path}:/A") as store, pytest.raises(ValueError, match="is the file that `source` is read from"):
+        rowsolve.convert(store, path, force=True)
+    assert content(tmp_path) == before
+
+
+def test_arrays_over_files_and_files_behind_links__are_no_targets(tmp_path):
+    np.save(tmp_path / "a.npy", A)
+    mapped = np.load(tmp_path / "a.npy", mmap_mode="r")
+    rowsolve.convert(A, tmp_path / "a.h5")
+    with h5py.File(tmp_path / "linked.h5", "w") as file:
+        file["outer"] = h5py.ExternalLink("a.h5", "/A")
+        layout = h5py.VirtualLayout(A.shape, float)
+        layout[...] = h5py.VirtualSource("a.h5", "A", A.shape)
+        file.create_virtual_dataset("virtual", layout)
+    before = content(tmp_path)
+    with h5py.File(tmp_path / "a.h5") as file:
+        for source, target in (
+            (mapped[10:], "a.npy"), (file["A"], "a.h5"), (f"{tmp_path}/linked.h5:/outer", "a.h5"),
+            (f"{tmp_path}/linked.h5:/virtual", "a.h5"),
+        ):  # fmt: skip
+            with pytest.raises(ValueError, match=rf"{target}: is the file that `source` is read from"):
+                rowsolve.convert(source, tmp_path / target, force=True)
+    assert content(tmp_path) == before
+
+
+def test_a_file_inside_a_folder_that_is_read__is_no_target(tmp_path):
+    rowsolve.convert(A, tmp_path / "a.zarr")
+    with pytest.raises(ValueError, match=r"x\.npy: is inside .*a\.zarr, which `source` is read from: choose ano"):
+        rowsolve.convert(tmp_path / "a.zarr", tmp_path / "a.zarr" / "x.npy")
+    np.save(tmp_path / "a.zarr" / "inner.npy", A)
+    with pytest.raises(ValueError, match=r"a\.zarr: has .*inner\.npy in it, which `source` is read from: choose anoth"):
+        rowsolve.convert(tmp_path / "a.zarr" / "inner.npy", tmp_path / "a.zarr", force=True)
+    (tmp_path / "a.zarr" / "inner.npy").unlink()
+    np.testing.assert_array_equal(load_matrix(tmp_path / "a.zarr"), A)
+
+
+def test_files_beside_the_target__are_not_lost_either(tmp_path):
+    np.save(tmp_path / "rows.b.npy", b)
+    np.save(tmp_path / "rows.labels.npy", b)
+    before = content(tmp_path)
+    with pytest.raises(ValueError, match=r"rows\.b\.npy: is the file that `rhs` is read from: choose another name"):
+        rowsolve.convert(A, tmp_path / "rows.npy", rhs=tmp_path / "rows.b.npy", force=True)
+    with pytest.raises(FileExistsError, match=r"rows\.b\.npy: exists already: choose another name, or --force"):
+        rowsolve.convert(A, tmp_path / "rows.npy", rhs=b)
+    told = []
+    with pytest.raises(FileExistsError, match=r"rows\.labels\.npy: exists already: choose another name, or --force"):
+        rowsolve.convert(A, tmp_path / "rows.npy", cluster=2, rng=0, progress=lambda *done: told.append(done))
+    assert not told  # before anything is read
+    with pytest.raises(ValueError, match=r"rows\.labels\.npy: is the file that `source` is read from"):
+        rowsolve.convert(tmp_path / "rows.labels.npy", tmp_path / "rows.csv", cluster=2, rng=0, force=True)
+    assert content(tmp_path) == before
+    (tmp_path / "other.b.npy").symlink_to("other.npy")
+    with pytest.raises(ValueError, match=r"other\.b\.npy: is the file that OUT is written to .*other\.npy"):
+        rowsolve.convert(A, tmp_path / "other.npy", rhs=b)
 
 
 def test_a_folder_that_is_no_zarr_store__is_never_replaced(tmp_path):

@@ -11,7 +11,7 @@ from rowsolve._system import System
 from rowsolve.clustering import cluster_stream, partition_across, sample_size
 from rowsolve.sources import Store, open_rows
 
-__all__ = ["BYTES_PER_ROW", "Arrangement", "arrange"]
+__all__ = ["ARRAYS", "BYTES_PER_ROW", "Arrangement", "arrange"]
 
 BYTES_PER_ROW = 64  # of memory: the label, the number and the rank of a row, sorted and not
 _RUN = 32  # rows of the sample that are next to each other, so that few places are read
@@ -42,6 +42,9 @@ class Arrangement(NamedTuple):
     def arrays(self) -> dict[str, np.ndarray]:
         """Return those that there are, by name."""
         return {name: values for name, values in self._asdict().items() if values is not None}
+
+
+ARRAYS = list(Arrangement._fields)
 
 
 def arrange(

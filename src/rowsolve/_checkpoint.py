@@ -51,7 +51,7 @@ class Checkpoint:
             raise FileExistsError(
                 f"{self.path}: exists already: go on from it with resume=True (--resume), or remove it."
             )
-        self._output, self._fingerprint = OutputFile(self.path, ("",)), fingerprint
+        self._output, self._fingerprint = OutputFile(self.path, ("",), force=True), fingerprint
         self._seconds = float(os.environ.get("ROWSOLVE_CHECKPOINT_SECONDS", SECONDS))
         self._next = time.monotonic() + self._seconds
         self.trouble = ""  # why the last one could not be written, in a sentence

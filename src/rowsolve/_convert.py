@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from rowsolve import _validate
-from rowsolve._arrange import BYTES_PER_ROW, arrange
+from rowsolve._arrange import ARRAYS, BYTES_PER_ROW, arrange
 from rowsolve._output import OutputFile
 from rowsolve.methods.base import positive_integer
 from rowsolve.sources import Store, open_system
 from rowsolve.sources.arrays import ArrayStore
-from rowsolve.sources.files import ending_of, opened, split_place
+from rowsolve.sources.files import ending_of, files_of, opened, split_place
 from rowsolve.sources.groups import OURS, is_zarr
 from rowsolve.sources.writers import WRITERS, Layout, NpyWriter, Writer
 
@@ -68,7 +68,7 @@ def convert(
     rng : int or numpy.random.Generator, optional
         For the clusters.
     force : bool
-        Whether to replace an older `target`.
+        Whether to replace an older `target`, and files beside it. One that `source` or `rhs` is read from never is.
     progress : callable, optional
         Called with the rows done and the rows to do (each counts twice with `cluster`).
 
@@ -87,7 +87,9 @@ def convert(
         if cluster is not None:
             limit = _without_arrangement(rows, cluster, limit)
         step = _rows_at_once(rows, path, layout, limit)
-        with _target(path, layout, force=force) as out:
+        read = {"`source` is read from": (*files_of(source), *files_of(rows)), "`rhs` is read from": files_of(rhs)}
+        names = _names_beside(b, path, clustered=cluster is not None)
+        with _target(_outputs(path, names, read, force=force), layout) as out:
             if cluster is None:
                 for start, stop in rows.pieces(step):
                     out.add(rows.read(start, stop), None if b is None else b.read(start, stop))
@@ -189,6 +191,31 @@ def _rows_at_once(rows: Store, path: Path, layout: Layout, limit: float) -> int:
     return int((limit - rows.least_bytes) / (_COPIES * n_bytes * layout.chunk)) * layout.chunk
 
 
+def _names_beside(b: Store | None, path: Path, *, clustered: bool) -> list[str]:
+    """Return the names of what the format of `path` cannot hold: each has a file of its own."""
+    company = WRITERS[ending_of(path)].company
+    names = ["b"] if b is not None and company == "none" else []
+    if clustered and company != "arrays":
+        names += ARRAYS if b is not None and b.shape[1] == 1 else [name for name in ARRAYS if name != "targets"]
+    return names
+
+
+def _outputs(path: Path, beside: list[str], read: dict[str, tuple[Path, ...]], *, force: bool) -> dict[str, OutputFile]:
+    """Find out, before anything is read, that all files can be written; return them by name, `path` by none."""
+    places = {"": path, **{name: _beside(path, name) for name in beside}}
+    found: dict[str, OutputFile] = {}
+    for name, place in places.items():
+        ending = ending_of(place)
+        if ending == ".zarr" and place.exists() and not (place.is_dir() and is_zarr(place)):
+            raise FileExistsError(f"{place}: is no Zarr store, so it is not replaced: move it away.")
+        taken = {f"{other or 'OUT'} is written to": (output.path,) for other, output in found.items()}
+        found[name] = OutputFile(
+            place, (ending,), folder=ending == ".zarr", force=force, by="--force (force=True)",
+            apart_from={**read, **taken},
+        )  # fmt: skip
+    return found
+
+
 class _Target:
     """The file being written, and those beside it."""
 
@@ -210,20 +237,19 @@ class _Target:
 
 
 @contextmanager
-def _target(path: Path, layout: Layout, *, force: bool) -> Iterator[_Target]:
-    """Write to `path`, and beside it what its format cannot hold; all of it appears at the end, `path` the last."""
-    writer = WRITERS[ending_of(path)]
-    beside = None
+def _target(outputs: dict[str, OutputFile], layout: Layout) -> Iterator[_Target]:
+    """Write to all `outputs`; they appear at the end, the rows the last."""
+    kind = WRITERS[ending_of(outputs[""].path)]
     with ExitStack() as stack:
-        rows = stack.enter_context(_written(path, writer, layout, force=force))
+        rows, b = stack.enter_context(_written(outputs[""], kind, layout)), None
 
         def open_beside(name: str, layout: Layout) -> Writer:
-            return stack.enter_context(_written(_beside(path, name), NpyWriter, layout, force=force))
+            return stack.enter_context(_written(outputs[name], NpyWriter, layout))
 
-        if layout.rhs and writer.company == "none":
+        if "b" in outputs:
             shape = layout.shape[:1] if len(layout.rhs) == 1 else (layout.shape[0], len(layout.rhs))
-            beside = open_beside("b", Layout(shape, np.dtype(float)))
-        yield _Target(rows, beside, open_beside)
+            b = open_beside("b", Layout(shape, np.dtype(float)))
+        yield _Target(rows, b, open_beside)
 
 
 def _beside(path: Path, name: str) -> Path:
@@ -232,14 +258,9 @@ def _beside(path: Path, name: str) -> Path:
 
 
 @contextmanager
-def _written(path: Path, kind: type[Writer], layout: Layout, *, force: bool) -> Iterator[Writer]:
+def _written(output: OutputFile, kind: type[Writer], layout: Layout) -> Iterator[Writer]:
     """Write a file whole or not at all."""
-    ending = ending_of(path)
-    if path.exists() and not force:
-        raise FileExistsError(f"{path}: exists already: choose another name, or --force (force=True) to replace it.")
-    if ending == ".zarr" and path.exists() and not (path.is_dir() and is_zarr(path)):
-        raise FileExistsError(f"{path}: is no Zarr store, so it is not replaced: move it away.")
-    with OutputFile(path, (ending,), folder=ending == ".zarr").beside() as part:
+    with output.beside() as part:
         writer = kind(part, layout)
         try:
             yield writer

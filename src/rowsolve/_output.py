@@ -1,4 +1,4 @@
-"""Files that are either written whole or not at all."""
+"""Files that are either written whole or not at all, and never in the place of one that is still needed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import IO
 
 import numpy as np
 
-__all__ = ["OutputFile", "write_vector"]
+__all__ = ["OutputFile", "make_sure_apart", "write_vector"]
 
 
 _SYNCS_AT_ONCE = 16  # the disk takes many files together in about the time of one
@@ -25,15 +26,35 @@ class OutputFile:
 
     It is written beside its place under another name, flushed to the disk, and then renamed, so that no
     half-written file is ever seen and an older one survives a failure.
+
+    Parameters
+    ----------
+    path : Path
+    endings : tuple of str
+        Those that its name may have.
+    folder : bool
+        Whether it is a folder.
+    force : bool
+        Whether an older one may be replaced.
+    by : str
+        What messages call `force`.
+    apart_from : mapping of str to paths
+        Files that it must not be, whatever `force` says: see `make_sure_apart`.
     """
 
-    def __init__(self, path: Path, endings: tuple[str, ...], *, folder: bool = False) -> None:
+    def __init__(
+        self, path: Path, endings: tuple[str, ...], *, folder: bool = False, force: bool = False, by: str = "--force",
+        apart_from: Mapping[str, Sequence[Path]] | None = None,
+    ) -> None:  # fmt: skip
         if not path.name.lower().endswith(endings):
             raise ValueError(f"{path}: expected a file name ending in {' or '.join(endings)}.")
         if path.is_dir() and not folder:
             raise IsADirectoryError(f"{path}: is a folder, expected the name of a file.")
         if not path.parent.is_dir():
             raise FileNotFoundError(f"{path}: cannot be written: there is no folder {path.parent}.")
+        make_sure_apart(path, apart_from or {})
+        if path.exists() and not force:
+            raise FileExistsError(f"{path}: exists already: choose another name, or {by} to replace it.")
         if path.exists() and not os.access(path, os.W_OK):
             raise PermissionError(f"{path}: cannot be written: permission denied.")
         self.path = path
@@ -86,6 +107,48 @@ class OutputFile:
         """Let `writer` fill the file, then put it in its place."""
         with self.beside() as part, part.open("wb") as file:
             writer(file)
+
+
+def make_sure_apart(path: Path, others: Mapping[str, Sequence[Path]]) -> None:
+    """Raise if `path` is one of the `others` by any name, or inside or around one that is a folder.
+
+    They are listed by what they are there for, as in ``{"`A` is read from": [Path("A.npy")]}``.
+    """
+    for what, files in others.items():
+        for file in files:
+            if _is_same(path, file):
+                link = "" if path == file else f" ({file})"
+                raise ValueError(f"{path}: is the file that {what}{link}: choose another name.")
+            if _is_inside(path, file):
+                raise ValueError(f"{path}: is inside {file}, which {what}: choose another place.")
+            if _is_inside(file, path):
+                raise ValueError(f"{path}: has {file} in it, which {what}: choose another name.")
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    """Tell whether both names lead to one file, which need not be there yet."""
+    if one.exists() and other.exists():
+        return one.samefile(other)
+    one, other = one.resolve(), other.resolve()
+    return one == other or (_is_same_folder(one.parent, other.parent) and _is_same_name(one, other))
+
+
+def _is_same_folder(one: Path, other: Path) -> bool:
+    return one.is_dir() and other.is_dir() and one.samefile(other)
+
+
+def _is_same_name(one: Path, other: Path) -> bool:
+    """Tell whether the file system takes the last parts of two paths for the same name: it may ignore case."""
+    names = [unicodedata.normalize("NFKC", path.name).casefold() for path in (one, other)]
+    if names[0] != names[1] or one.name == other.name:
+        return one.name == other.name
+    with tempfile.TemporaryDirectory(prefix=".rowsolve.", dir=one.parent) as folder:
+        Path(folder, one.name).touch()
+        return Path(folder, other.name).exists()
+
+
+def _is_inside(path: Path, folder: Path) -> bool:
+    return folder.is_dir() and any(_is_same_folder(parent, folder) for parent in path.resolve().parents)
 
 
 def _reason(error: OSError | RuntimeError) -> str | None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,13 @@ from rowsolve import _validate
 from rowsolve._checkpoint import Checkpoint, memory_in
 from rowsolve._job import Job
 from rowsolve._monitor import Tolerance
+from rowsolve._output import make_sure_apart
 from rowsolve._solution import Event, Solution
 from rowsolve._stored import StoredSystem
 from rowsolve._system import Clock, System
 from rowsolve.methods import Method
 from rowsolve.sources import Source, StoredRows
+from rowsolve.sources.files import files_of_system
 
 __all__ = ["solve"]
 
@@ -68,7 +71,7 @@ def solve(
         ``"auto"`` begins with what is fastest if all is well and goes on with another method if it is not: x is the
         least-squares solution, which solves the equations if they can be solved. The message says which methods ran
         and why; docs/choosing.md has the decisions.
-    x0 : array_like of shape (p,), or (p, k) if `b` is (n, k), optional
+    x0 : array_like of shape (p,), or (p, k) if `b` is (n, k), or path, optional
         Where to start; zero if not given. When many x satisfy the equations (wide or rank-deficient A), the
         result is the solution nearest to `x0`: the one of least norm for ``x0 = 0``.
     rtol, atol : float
@@ -117,7 +120,8 @@ def solve(
         Called with an `Event` after every burst of rows; returning True stops the run.
     checkpoint : path, optional
         A file for the state of the solve, replaced every 5 seconds or so, whole or not at all. It is left there: remove
-        it when x is safe. It holds numbers, text and arrays, nothing that could be run.
+        it when x is safe. It holds numbers, text and arrays, nothing that could be run. Raises ValueError if `A`, `b` or
+        `x0` is read from it.
     resume : bool
         Go on from `checkpoint`, if there is such a file: x is then the same, bit for bit, as without an interruption.
         One of other data or other arguments is refused (`max_passes`, `max_seconds` and `callback` may be others).
@@ -150,6 +154,8 @@ def solve(
     if callback is not None and not callable(callback):
         raise TypeError(f"`callback` must be callable, got {callback!r}.")
     n_threads = _validate.threads_of(threads)
+    if checkpoint is not None:
+        make_sure_apart(Path(checkpoint), files_of_system(A, b, x0))
     if memory is None and checkpoint is not None and resume:
         memory = memory_in(checkpoint)
     with _validate.opened_system(A, b, memory, n_threads) as (source, sides, eps):

@@ -19,7 +19,7 @@ from rowsolve.methods import METHODS, Method, Refined
 from rowsolve.methods.base import positive_integer
 from rowsolve.sources import Source, Store, StoredRows, load_system, open_rows
 from rowsolve.sources.arrangement import read_arrangement
-from rowsolve.sources.files import is_place, load_matrix, opened_with_b
+from rowsolve.sources.files import is_place, load_matrix, load_vector, opened_with_b
 from rowsolve.sources.rows import as_columns
 from rowsolve.sources.stored import free_memory, memory_for
 
@@ -176,7 +176,7 @@ def start_of(x0: Any, n_columns: int, sides: np.ndarray) -> np.ndarray:
     shape = (n_columns, *sides.shape[1:])
     if x0 is None:
         return np.zeros(shape[::-1])
-    start, _ = as_columns(x0, "x0", n_columns, "column of `A`")
+    start, _ = as_columns(load_vector(x0) if is_place(x0) else x0, "x0", n_columns, "column of `A`")
     if start.shape != shape:
         raise ValueError(f"`x0` must have the shape of x, {shape}, got {start.shape}.")
     return start.T.copy()

@@ -53,7 +53,7 @@ def test_solve__is_the_same_as_in_python(folder, method):
 def test_solve__keeps_x_within_bounds(folder):
     assert run("solve", "A.npy", "b.npy", "-o", "x.npy", "--seed", 0, "--lower", 0).exit_code == 0
     np.testing.assert_array_equal(np.load("x.npy"), rowsolve.solve(A, b, bounds=(0.0, np.inf), rng=0).x)
-    assert run("solve", "A.npy", "b.npy", "-o", "x.npy", "--lower", -0.1, "--upper", 0.2).exit_code == 0
+    assert run("solve", "A.npy", "b.npy", "-o", "x.npy", "--force", "--lower", -0.1, "--upper", 0.2).exit_code == 0
     assert np.load("x.npy").min() == -0.1
     assert np.load("x.npy").max() == 0.2
     result = run("solve", "A.npy", "b.npy", "--lower", 1, "--upper", 0)
@@ -151,7 +151,7 @@ def test_bad_input__exits_with_2_and_writes_nothing(folder, args, words):
 def test_bad_input__leaves_an_older_output_alone(folder):
     np.save("x.npy", np.arange(3))
     np.save("A.npy", np.where(np.arange(600)[:, None] == 0, np.nan, A))
-    result = run("solve", "A.npy", "b.npy", "-o", "x.npy", "-m", "cyclic")
+    result = run("solve", "A.npy", "b.npy", "-o", "x.npy", "--force", "-m", "cyclic")
     assert result.exit_code == 2
     assert "row 0 has nan in column 0" in result.stderr
     assert np.load("x.npy").tolist() == [0, 1, 2]
@@ -167,13 +167,59 @@ def test_output__that_cannot_be_written_is_found_out_before_solving(folder, monk
         assert words in result.stderr
 
 
+def test_output__that_exists_is_replaced_only_by_force_and_this_is_said_before_solving(folder, monkeypatch):
+    np.save("x.npy", np.arange(3))
+    with monkeypatch.context() as patch:
+        patch.setattr(rowsolve, "solve", lambda *_, **__: pytest.fail("solved first"))
+        result = run("solve", "A.npy", "b.npy", "-o", "x.npy")
+    assert result.exit_code == 2
+    assert "x.npy: exists already: choose another name, or --force to replace it." in result.stderr
+    assert np.load("x.npy").tolist() == [0, 1, 2]
+    assert run("solve", "A.npy", "b.npy", "-o", "x.npy", "--force").exit_code == 0
+    assert np.load("x.npy").shape == (12,)
+
+
+def test_output__that_is_read_is_refused_by_any_name_even_by_force(folder):
+    np.savetxt("t.csv", np.column_stack([A, b]), delimiter=",", header=",".join("abcdefghijklp"), comments="")
+    np.save("x0.npy", X_TRUE)
+    (folder / "link.npy").symlink_to("A.npy")
+    os.link("b.npy", "hard.npy")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    for args, output, what in (
+        (("t.csv", "t.csv:p"), "t.csv", "`A`"), (("t.csv:a,b", "b.npy"), folder / "t.csv", "`A`"),
+        (("A.npy", "b.npy"), "b.npy", "`b`"), (("A.npy", "t.csv:p"), "./t.csv", "`b`"),
+        (("A.npy", "b.npy"), "link.npy", "`A`"), (("A.npy", "b.npy"), "hard.npy", "`b`"),
+        (("link.npy", "b.npy"), "A.npy", "`A`"), (("A.npy", "b.npy", "--x0", "x0.npy"), "x0.npy", "`x0`"),
+    ):  # fmt: skip
+        result = run("solve", *args, "-o", output, "--force", "--json")
+        assert result.exit_code == 2
+        assert f"is the file that {what} is read from" in json.loads(result.stdout)["message"]
+        assert "choose another name" in json.loads(result.stdout)["message"]
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_output__inside_a_folder_that_is_read_is_refused(folder):
+    rowsolve.convert(A, "A.zarr")
+    for option in ("-o", "--checkpoint"):
+        result = run("solve", "A.zarr", "b.npy", option, "A.zarr/x.npy", "--force")
+        assert result.exit_code == 2
+        assert "A.zarr/x.npy: is inside A.zarr, which `A` is read from: choose another place" in result.stderr
+
+
+def test_output__that_is_read_along_with_stored_clusters_is_refused(folder):
+    rowsolve.convert("A.npy", "rows.npy", rhs="b.npy", cluster=3, rng=0)
+    result = run("solve", "rows.npy", "b.npy", "-o", "rows.centroids.npy", "--force")
+    assert result.exit_code == 2
+    assert "rows.centroids.npy: is the file that the clusters of `A` are read from" in result.stderr
+
+
 def test_output__on_a_full_disk_leaves_nothing_half_written(folder, monkeypatch):
     def full(_):
         raise OSError(28, "No space left on device")
 
     np.save("x.npy", np.arange(3))
     monkeypatch.setattr(os, "fsync", full)
-    result = run("solve", "A.npy", "b.npy", "-o", "x.npy")
+    result = run("solve", "A.npy", "b.npy", "-o", "x.npy", "--force")
     assert result.exit_code == 2
     assert "x.npy: could not be written: No space left on device" in result.stderr
     assert np.load("x.npy").tolist() == [0, 1, 2]
@@ -250,6 +296,15 @@ def test_demo__prints_a_table_and_writes_a_picture(folder):
         assert words in result.output
     assert (folder / "demo.png").read_bytes().startswith(b"\x89PNG")
     assert run("demo", "--quick", "--out", "nowhere/demo.png").exit_code == 2
+    (folder / "demo.png").write_bytes(b"mine")
+    result = run("demo", "--quick", "--out", "demo.png")
+    assert result.exit_code == 2
+    assert "demo.png: exists already: choose another name, or --force to replace it" in result.stderr
+    assert (folder / "demo.png").read_bytes() == b"mine"
+    assert run("demo", "--quick", "--out", "demo.png", "--force").exit_code == 0
+    assert (folder / "demo.png").read_bytes().startswith(b"\x89PNG")
+    for _ in range(2):  # its own usual picture is made anew
+        assert "Picture: rowsolve-demo.png" in run("demo", "--quick").output
 
 
 def test_version_and_help():

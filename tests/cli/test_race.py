@@ -54,6 +54,22 @@ def test_race__prints_a_table_the_winner_and_who_is_absent(folder):
     assert set(found.absent) == {"sklearn LinearRegression", "sklearn SGDRegressor", "kaczmarz-algorithms"}
 
 
+def test_race__replaces_no_file_that_is_read_and_others_only_by_force(folder, monkeypatch):
+    (folder / "race.json").write_text("mine")
+    (folder / "b.json").symlink_to("b.npy")
+    with monkeypatch.context() as patch:
+        patch.setattr(command, "run_race", lambda *_: pytest.fail("raced first"))
+        result = run("A.npy", "b.npy", "--json", "race.json")
+        assert result.exit_code == 2
+        assert "race.json: exists already: choose another name, or --force to replace it." in result.stderr
+        result = run("A.npy", "b.npy", "--json", "b.json", "--force")
+        assert result.exit_code == 2
+        assert "b.json: is the file that `b` is read from (b.npy): choose another name." in result.stderr
+    assert (folder / "race.json").read_text() == "mine"
+    assert run("A.npy", "b.npy", "--repeats", 1, "--json", "race.json", "--force").exit_code == 0
+    assert len(of_document(json.loads((folder / "race.json").read_text()))) == 1
+
+
 def test_race__that_rowsolve_cannot_finish_exits_with_1_and_says_why(folder, monkeypatch):
     solve = rowsolve.solve
     monkeypatch.setattr(rowsolve, "solve", lambda A, b, _, **more: solve(A, b, "randomized", **more))

@@ -160,7 +160,7 @@ def test_table__that_is_not_whole_or_foreign_is_refused_and_left_alone(folder, s
     assert result.exit_code == 2
     assert words in result.stderr
     assert "rowsolve-figures/figure-3-quick.csv: not a whole table of this figure" in result.stderr
-    assert "move the file away to start afresh, or choose another folder with --out" in result.stderr
+    assert "move the file and its picture away to start afresh, or choose another folder with --out" in result.stderr
     assert path.read_bytes() == spoiled
     assert not seeds_run[0]
 
@@ -170,6 +170,39 @@ def test_reproduce__figure_that_is_not_there(folder):
     assert result.exit_code == 2
     assert "unknown figure '4': expected one of 1, 2, 3, map, sketch" in result.stderr
     assert not list(folder.iterdir())
+
+
+def test_reproduce__leaves_a_picture_alone_that_has_no_table_of_its_own(folder, seeds_run):
+    (folder / "figure-3-quick.png").write_bytes(b"holiday")
+    result = run("--figure", "3", "--out", ".")
+    assert result.exit_code == 2
+    assert "figure-3-quick.png: exists already, but its table figure-3-quick.csv does not" in result.stderr
+    assert "move it away, or choose another folder with --out" in result.stderr
+    assert (folder / "figure-3-quick.png").read_bytes() == b"holiday"
+    assert not seeds_run[0]
+    (folder / "figure-3-quick.png").unlink()
+    assert run("--figure", "3", "--out", ".").exit_code == 0
+    (folder / "figure-3-quick.png").write_bytes(b"old")
+    assert run("--figure", "3", "--out", ".").exit_code == 0  # beside its own table it is drawn anew
+    assert (folder / "figure-3-quick.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_reproduce__does_not_write_two_figures_to_one_file(folder, seeds_run):
+    assert run("--figure", "3", "--out", ".").exit_code == 0
+    seeds_run[0].clear()
+    table = (folder / "figure-3-quick.csv").read_bytes()
+    (folder / "figure-3-quick.png").unlink()
+    (folder / "figure-3-quick.png").symlink_to("figure-3-quick.csv")
+    result = run("--figure", "3", "--out", ".")
+    assert result.exit_code == 2
+    assert "figure-3-quick.png: is the file that its table is written to (figure-3-quick.csv)" in result.stderr
+    assert (folder / "figure-3-quick.csv").read_bytes() == table
+    (folder / "map-quick.csv").symlink_to("later.csv")
+    (folder / "sketch-quick.csv").symlink_to("later.csv")
+    (folder / "figure-3-quick.png").unlink()
+    result = run("--out", ".")
+    assert "sketch-quick.csv: is the file that another one is written to (map-quick.csv)" in result.stderr
+    assert not seeds_run[0]
 
 
 def test_reproduce__folder_that_cannot_be_written_is_found_out_before_computing(folder, monkeypatch):

@@ -65,15 +65,22 @@ def test_memory__as_json_is_silent_but_for_the_object(folder):
         (("--memory", LITTLE, "-m", "extended"), "needs all rows in memory"),
         (("--resume",), "`resume` needs the file to go on from"),
         (("--checkpoint", "nowhere/state"), "there is no folder nowhere"),
-        (("--checkpoint", "b.npy"), "b.npy: exists already: go on from it with resume=True (--resume)"),
-        (("--checkpoint", "b.npy", "--resume"), "b.npy: is not a checkpoint of rowsolve"),
+        (("--checkpoint", "other.npy"), "other.npy: exists already: go on from it with resume=True (--resume)"),
+        (("--checkpoint", "other.npy", "--resume"), "other.npy: is not a checkpoint of rowsolve"),
+        (("--checkpoint", "b.npy", "--resume"), "b.npy: is the file that `b` is read from: choose another name"),
+        (("--checkpoint", "A.h5", "--resume"), "A.h5: is the file that `A` is read from: choose another name"),
+        (("--checkpoint", "x.npy"), "x.npy: is the file that the checkpoint is written to: choose another name"),
+        (("--x0", "other.npy", "--checkpoint", "other.npy"), "other.npy: is the file that `x0` is read from"),
     ],
 )
 def test_bad_input__exits_with_2_and_writes_nothing(folder, args, words):
+    np.save("other.npy", X_TRUE)
     result = run(*args, "-o", "x.npy")
     assert result.exit_code == 2
     assert words in result.output
-    assert files(folder) == ["A.h5", "b.npy"]
+    assert files(folder) == ["A.h5", "b.npy", "other.npy"]
+    np.testing.assert_array_equal(np.load("other.npy"), X_TRUE)
+    np.testing.assert_array_equal(np.load("b.npy"), b)
 
 
 def test_checkpoint__is_removed_when_x_is_written(folder):
@@ -88,6 +95,9 @@ def test_resume__goes_on_where_a_limit_ended_it(folder):
     assert run(*args, "--max-passes", 0.3).exit_code == 1
     assert "state" in files(folder)
     result = run(*args, "--max-passes", 100)
+    assert result.exit_code == 2
+    assert "x.npy: exists already: choose another name, or --force to replace it" in result.output
+    result = run(*args, "--max-passes", 100, "--force")
     assert result.exit_code == 0
     assert "state" not in files(folder)
     found = rowsolve.solve("A.h5", b, "block", memory=LITTLE, rng=3, threads=1, rtol=1e-9)
@@ -98,7 +108,7 @@ def test_resume__of_another_solve_is_refused_and_leaves_all_as_it_was(folder):
     assert run("--checkpoint", "state", "-m", "block").exit_code == 0
     np.save("x.npy", X_TRUE)
     before = (folder / "state").read_bytes()
-    result = run("--checkpoint", "state", "--resume", "-m", "block", "--rtol", 1e-3, "-o", "x.npy")
+    result = run("--checkpoint", "state", "--resume", "-m", "block", "--rtol", 1e-3, "-o", "x.npy", "--force")
     assert result.exit_code == 2
     assert "state: is the checkpoint of another solve: rtol, atol is not the same" in result.output
     np.testing.assert_array_equal(np.load("x.npy"), X_TRUE)
@@ -144,7 +154,7 @@ def test_damaged_rows__leave_an_older_output_alone(folder):
     (folder / "A.h5").write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
     np.save("x.npy", X_TRUE)
     for method in ("refined", "cyclic"):
-        result = run("--memory", LITTLE, "-o", "x.npy", "-m", method, "--rtol", 1e-12, "--check", "full")
+        result = run("--memory", LITTLE, "-o", "x.npy", "--force", "-m", method, "--rtol", 1e-12, "--check", "full")
         assert result.exit_code == 2
         assert "A.h5:/A: rows " in result.output
         assert "cannot be read (damaged, or cut short)" in result.output

@@ -77,9 +77,13 @@ def solve(
         Path | None, typer.Option(help="Save the state there every few seconds; removed when x is written.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint, if there is one.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file for x if it exists.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")] = False,
 ) -> None:
-    """Solve A x = b and write x."""
+    """Solve A x = b and write x.
+
+    No file that is read is ever written to, and one that exists is replaced only with --force.
+    """
     from rowsolve.cli.solve import run_solve
 
     options = {
@@ -89,7 +93,7 @@ def solve(
         "check": check, "outliers": outliers,
         "bounds": (-math.inf if lower is None else lower, math.inf if upper is None else upper),
     }  # fmt: skip
-    raise typer.Exit(run_solve(matrix, rhs, output, method, options, as_json=as_json))
+    raise typer.Exit(run_solve(matrix, rhs, output, method, options, force=force, as_json=as_json))
 
 
 @app.command()
@@ -124,7 +128,7 @@ def convert(
         int | None, typer.Option(min=1, help="Order the rows in blocks with one row of each of so many clusters.")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="The same seed gives the same clusters.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace OUT, and files beside it, if they exist.")] = False,
 ) -> None:
     """Write a matrix in another format, a few rows at a time.
 
@@ -151,12 +155,16 @@ def methods() -> None:
 def demo(
     quick: Annotated[bool, typer.Option("--quick", help="A small system: 5,000 x 200.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Another system and another run.")] = 0,
-    out: Annotated[Path, typer.Option(help="The picture to write (.png, .svg or .pdf).")] = Path("rowsolve-demo.png"),
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The picture to write (.png, .svg or .pdf).", show_default="rowsolve-demo.png, made anew"),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the picture named by --out if it exists.")] = False,
 ) -> None:
     """Make a 50,000 x 1,000 system, solve it, and race numpy and scipy on it."""
     from rowsolve.cli.demo import run_demo
 
-    raise typer.Exit(run_demo(quick=quick, seed=seed, out=out))
+    raise typer.Exit(run_demo(quick=quick, seed=seed, out=out, force=force))
 
 
 @app.command()
@@ -169,6 +177,7 @@ def race(
     threads: Annotated[int | None, typer.Option(min=1, help="For BLAS and rowsolve; all cores if not given.")] = None,
     limit: Annotated[float, typer.Option(help="Seconds that one run may take.")] = 60.0,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every time to this .json file.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the .json file if it exists.")] = False,
 ) -> None:
     """Race rowsolve against numpy, scipy and scikit-learn on your own A x = b.
 
@@ -179,7 +188,7 @@ def race(
 
     names = [name.strip() for name in methods.split(",") if name.strip()]
     options = {"error": error, "repeats": repeats, "threads": threads, "limit": limit}
-    raise typer.Exit(run_race_command(matrix, rhs, names, options, json_file))
+    raise typer.Exit(run_race_command(matrix, rhs, names, options, json_file, force=force))
 
 
 @app.command()
@@ -191,7 +200,8 @@ def reproduce(
     """Make the figures of the paper and the map of which method wins: a PNG and a CSV file each.
 
     At the paper's sizes this takes some minutes. It can be interrupted: finished seeds are kept in the CSV files,
-    and the same command goes on from there.
+    and the same command goes on from there. It adds to its own CSV files and draws their pictures anew; other files of
+    these names are left as they are.
     """
     from rowsolve.cli.reproduce import run_reproduce
 

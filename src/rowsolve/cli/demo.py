@@ -20,6 +20,7 @@ from rowsolve.experiments.problems import gaussian_system
 __all__ = ["run_demo"]
 
 RTOL = 1e-6
+PICTURE = Path("rowsolve-demo.png")
 
 
 class Contestant(NamedTuple):
@@ -31,12 +32,15 @@ class Contestant(NamedTuple):
     passes: str
 
 
-def run_demo(*, quick: bool, seed: int, out: Path) -> int:
-    """Make a system, solve it, race numpy and scipy, draw the picture; return the exit code."""
+def run_demo(*, quick: bool, seed: int, out: Path | None, force: bool) -> int:
+    """Make a system, solve it, race numpy and scipy, draw the picture; return the exit code.
+
+    A picture under the usual name is one of an earlier demo, which this one is to renew; any other is not replaced.
+    """
     console = Console(highlight=False)
     n_rows, n_columns = (5_000, 200) if quick else (50_000, 1_000)
     try:
-        picture = OutputFile(out, (".png", ".svg", ".pdf"))
+        picture = OutputFile(out or PICTURE, (".png", ".svg", ".pdf"), force=force or out is None)
     except (ValueError, OSError) as error:
         Console(stderr=True).print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
         return 2
@@ -54,7 +58,7 @@ def run_demo(*, quick: bool, seed: int, out: Path) -> int:
             "(the very first time they are compiled and kept)."
         )
         _draw(solution, true_errors, race, n_rows, n_columns, picture)
-        console.print(f"Picture: {out}", markup=False)
+        console.print(f"Picture: {picture.path}", markup=False)
     return 0 if solution.converged else 1
 
 

@@ -23,6 +23,7 @@ from rowsolve.race.report import BUSY, outcome_in_words, ratio_in_words, seconds
 from rowsolve.race.results import REACHED, Outcome, Result, as_document
 from rowsolve.race.running import Rules, run_race
 from rowsolve.sources import load_system, open_rows
+from rowsolve.sources.files import files_of_system
 from rowsolve.sources.rows import as_vector
 
 __all__ = ["race_table", "run_race_command"]
@@ -31,11 +32,12 @@ GOT_THERE, DID_NOT, BAD_INPUT = 0, 1, 2
 
 
 def run_race_command(
-    matrix: Path, rhs: Path, methods: list[str], options: dict[str, Any], json_file: Path | None
+    matrix: Path, rhs: Path, methods: list[str], options: dict[str, Any], json_file: Path | None, *, force: bool
 ) -> int:
     """Race, print the table and the verdict, write the JSON file; return the exit code."""
     try:
-        with OutputFile(json_file, (".json",)) if json_file else nullcontext() as target:
+        read = files_of_system(matrix, rhs)
+        with OutputFile(json_file, (".json",), force=force, apart_from=read) if json_file else nullcontext() as target:
             result, remarks = _race(matrix, rhs, methods, _rules(options))
             if target is not None:
                 text = json.dumps(as_document([result]), indent=1, allow_nan=False) + "\n"

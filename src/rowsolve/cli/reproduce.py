@@ -63,10 +63,22 @@ def _jobs(figures: list[Figure], out: Path) -> list[_Job]:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OSError(f"{out}: the folder cannot be made: {error.strerror or error}.") from None
-    return [
-        _Job(figure, Results(_path(out, figure, ".csv"), figure), OutputFile(_path(out, figure, ".png"), (".png",)))
-        for figure in figures
-    ]
+    jobs: list[_Job] = []
+    for figure in figures:
+        taken = {"another one is written to": [path for job in jobs for path in (job.results.path, job.picture.path)]}
+        results = Results(_path(out, figure, ".csv"), figure, taken)
+        jobs.append(_Job(figure, results, _picture(_path(out, figure, ".png"), results.path, taken)))
+    return jobs
+
+
+def _picture(path: Path, table: Path, taken: dict[str, list[Path]]) -> OutputFile:
+    """Return the picture of a table, to be drawn anew; raise if there is one without its table: it may not be ours."""
+    if path.is_file() and not table.exists():
+        raise FileExistsError(
+            f"{path}: exists already, but its table {table.name} does not, so it may be somebody's own: move it away, "
+            "or choose another folder with --out."
+        )
+    return OutputFile(path, (".png",), force=True, apart_from={**taken, "its table is written to": [table]})
 
 
 def _title(figure: Figure) -> str:

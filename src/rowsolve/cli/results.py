@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ Cells = list[str]
 
 
 class Results:
-    """The seeds of `figure` that are finished, in the file `path`.
+    """The seeds of `figure` that are finished, in the file `path`, which must be `apart_from` others.
 
     Each line has the settings of the run, the seed and the number of lines of that seed, so that a file of another
     run, or one that is not whole, is told from a good one. The file is replaced as a whole after each seed.
@@ -31,11 +32,11 @@ class Results:
         If it cannot be read or written.
     """
 
-    def __init__(self, path: Path, figure: Figure) -> None:
+    def __init__(self, path: Path, figure: Figure, apart_from: Mapping[str, Sequence[Path]] | None = None) -> None:
         self.path = path
         self.figure = figure
         self.header = ["settings", "seed", "lines_of_seed", *figure.columns]
-        self._output = OutputFile(path, (".csv",))
+        self._output = OutputFile(path, (".csv",), force=True, apart_from=apart_from)  # of a file, `_load` decides
         self._seeds: dict[int, list[Cells]] = {}
         if path.exists():
             self._load()
@@ -108,7 +109,7 @@ class Results:
         joint = "" if why.endswith("\n") else then
         return ValueError(
             f"{self.path}: not a whole table of this figure, so it is neither used nor changed: {why}{joint} "
-            "move the file away to start afresh, or choose another folder with --out."
+            "move the file and its picture away to start afresh, or choose another folder with --out."
         )
 
 

@@ -15,6 +15,7 @@ import rowsolve
 from rowsolve._output import OutputFile, write_vector
 from rowsolve.cli.messages import print_json, say, words_of
 from rowsolve.cli.progress import SolveProgress, bytes_in_words
+from rowsolve.sources.files import files_of_system
 
 __all__ = ["run_solve"]
 
@@ -25,15 +26,11 @@ _UNFINISHED = (
 
 
 def run_solve(
-    matrix: Path, rhs: Path, output: Path | None, method: str, options: dict[str, Any], *, as_json: bool
+    matrix: Path, rhs: Path, output: Path | None, method: str, options: dict[str, Any], *, force: bool, as_json: bool
 ) -> int:
     """Solve, write x, say what happened; return the exit code."""
     try:
-        with OutputFile(output, (".npy", ".csv")) if output else nullcontext() as target:
-            if options["x0"] is not None:
-                from rowsolve.sources import load_vector
-
-                options = {**options, "x0": load_vector(options["x0"])}
+        with _target(output, matrix, rhs, options, force=force) if output else nullcontext() as target:
             with SolveProgress(hidden=as_json) as progress:
                 solution = rowsolve.solve(matrix, rhs, method, callback=progress, **options)
             if target is not None:
@@ -50,6 +47,14 @@ def run_solve(
     else:
         _print_summary(solution, output)
     return CONVERGED if solution.converged else NOT_CONVERGED
+
+
+def _target(output: Path, matrix: Path, rhs: Path, options: dict[str, Any], *, force: bool) -> OutputFile:
+    """Return the file for x; raise if it is read, or has another purpose, or must not be replaced."""
+    needed = files_of_system(matrix, rhs, options["x0"])
+    if options["checkpoint"] is not None:
+        needed["the checkpoint is written to"] = (options["checkpoint"],)
+    return OutputFile(output, (".npy", ".csv"), force=force, apart_from=needed)
 
 
 def _let_go(checkpoint: Path | None, solution: rowsolve.Solution, *, written: bool) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["BESIDE", "Arrangement", "place_beside"]
+__all__ = ["BESIDE", "Arrangement", "files_beside", "place_beside"]
 
 BESIDE = ("starts", "centroids", "targets")  # arrays that are read again
 
@@ -50,6 +51,12 @@ def place_beside(place: str, name: str) -> str:
         if path.name.endswith(ending):
             return str(path.with_name(f"{path.name[: -len(ending)]}.{name}.npy"))
     return f"{file}.{name}.npy"
+
+
+def files_beside(files: Iterable[Path]) -> tuple[Path, ...]:
+    """Return those that `read_arrangement` reads beside these `files` of rows, where there are any."""
+    places = (Path(place_beside(str(file), name)) for file in files for name in (*BESIDE, "b"))
+    return tuple(place for place in places if place.exists())
 
 
 def read_arrangement(place: str, shape: tuple[int, int], b: np.ndarray, load: Any) -> Arrangement | None:

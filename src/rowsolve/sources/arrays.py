@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rowsolve.sources.store import Store, StoreError
+from rowsolve.sources.store import Store, StoreError, files_behind
 
 __all__ = ["ArrayStore", "NpyStore"]
 
@@ -23,6 +23,11 @@ class ArrayStore(Store):
         super().__init__(name, tuple(map(int, array.shape)), np.dtype(array.dtype), chunk=chunk)
         self._array = array
         self._close = close
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The file, and those that it links to."""
+        return (*super().files, *files_behind(self._array))
 
     def _read(self, start: int, stop: int, out: np.ndarray | None) -> np.ndarray:
         rows = np.asarray(self._array[start:stop]).reshape(stop - start, self.shape[1])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rowsolve.sources.store import Store, StoreError
+from rowsolve.sources.store import Store, StoreError, files_behind
 
 __all__ = ["CSRStore", "MatrixStore", "canonical", "checked_csr", "is_sparse"]
 
@@ -33,6 +34,11 @@ class CSRStore(Store):
         super().__init__(name, shape, np.dtype(self._data.dtype), chunk=chunk)
         self._close = close
         self._check_parts()
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The file, and those that it links to."""
+        return (*super().files, *files_behind(self._data))
 
     @property
     def entries_per_row(self) -> float:

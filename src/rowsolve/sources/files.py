@@ -13,17 +13,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rowsolve.sources.arrangement import files_beside
 from rowsolve.sources.arrays import ArrayStore, NpyStore
 from rowsolve.sources.csr import MatrixStore, is_sparse
 from rowsolve.sources.groups import is_zarr, open_hdf5, open_zarr
 from rowsolve.sources.parquet import ParquetStore
-from rowsolve.sources.store import Store, StoreError, in_a_line
+from rowsolve.sources.store import Store, StoreError, files_behind, in_a_line
 from rowsolve.sources.streams import Chunks
 from rowsolve.sources.text import CSVStore
 
 __all__ = [
-    "ENDINGS", "ending_of", "is_place", "load_matrix", "load_system", "load_vector", "open_store", "open_system",
-    "opened", "opened_with_b", "split_place",
+    "ENDINGS", "ending_of", "files_of", "files_of_system", "is_place", "load_matrix", "load_system", "load_vector",
+    "open_store", "open_system", "opened", "opened_with_b", "split_place",
 ]  # fmt: skip
 
 _SPARSE_KEYS = {"format", "shape", "data"}
@@ -108,6 +109,21 @@ def opened_with_b(A: Any, b: Any) -> Iterator[tuple[Store, Any]]:
             raise StoreError(f"{store.name}: expected two dimensions, rows and columns: got {store.shape[0]} numbers.")
         b = _b_of(store, b)
         yield store, load_vector(b) if _is_place(b) else b
+
+
+def files_of(where: Any) -> tuple[Path, ...]:
+    """Return the files that `where` is read from, as far as can be told: what a function reads cannot."""
+    if isinstance(where, Store):
+        return where.files
+    return (split_place(where)[0],) if _is_place(where) else files_behind(where)
+
+
+def files_of_system(A: Any, b: Any, x0: Any = None) -> dict[str, tuple[Path, ...]]:
+    """Return the files that a solve reads, by what they are read for, as an output takes them that must not be one."""
+    found = {"`A` is read from": files_of(A), "`b` is read from": files_of(b), "`x0` is read from": files_of(x0)}
+    if _is_place(A):
+        found["the clusters of `A` are read from"] = files_beside(files_of(A))
+    return found
 
 
 def is_place(where: Any) -> bool:

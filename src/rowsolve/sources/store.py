@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
-__all__ = ["Store", "StoreError", "kept_dtype", "library", "precision"]
+__all__ = ["Store", "StoreError", "files_behind", "kept_dtype", "library", "precision"]
 
 
 _BYTES_APART = 1 << 15  # rows that are no further apart are read in one go: a disk takes as long for the gap alone
@@ -85,12 +85,20 @@ class Store(ABC):
     @property
     def written(self) -> int:
         """When the file, or the last one in the folder, was written to, in nanoseconds; 0 if there is none."""
+        return max((file.stat().st_mtime_ns for path in self._paths for file in (path, *path.rglob("*"))), default=0)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files and folders that rows are read from; none if they are in memory."""
+        return self._paths
+
+    @property
+    def _paths(self) -> tuple[Path, ...]:
+        """The file, or the folder, that was opened."""
         path = Path(self.name)
         if not path.exists() and ":/" in self.name:
             path = Path(self.name.rpartition(":/")[0])
-        if not path.exists():
-            return 0
-        return max(file.stat().st_mtime_ns for file in (path, *path.rglob("*")))
+        return (path,) if path.exists() else ()
 
     @property
     def entries_per_row(self) -> float:
@@ -260,6 +268,20 @@ def _runs(numbers: np.ndarray, apart: int, most: int) -> np.ndarray:
             reach = int(np.searchsorted(numbers, numbers[edges[-1]] + most))
             edges.append(min(stop, max(reach, edges[-1] + 1)))
     return np.array(edges)
+
+
+def files_behind(array: Any) -> tuple[Path, ...]:
+    """Return the files that an array is mapped from, or read from when it is sliced: of numpy, HDF5 and Zarr."""
+    while isinstance(array, np.ndarray):
+        if isinstance(array, np.memmap) and array.filename is not None:
+            return (Path(array.filename),)
+        array = array.base
+    file = getattr(getattr(array, "file", None), "filename", None)
+    if file is None:
+        root = getattr(getattr(array, "store", None), "root", None)
+        return () if root is None else (Path(root),)
+    others = array.virtual_sources() if getattr(array, "is_virtual", False) else ()
+    return (Path(file), *(Path(file).parent / one.file_name for one in others))
 
 
 def kept_dtype(dtype: np.dtype) -> type[np.floating]:
