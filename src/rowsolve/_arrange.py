@@ -10,6 +10,7 @@ import numpy as np
 from rowsolve._system import System
 from rowsolve.clustering import cluster_stream, partition_across, sample_size
 from rowsolve.sources import Store, open_rows
+from rowsolve.sources.finite import column_words, first_not_finite
 
 __all__ = ["ARRAYS", "BYTES_PER_ROW", "Arrangement", "arrange"]
 
@@ -82,9 +83,11 @@ def _pieces(rows: Store, b: Store | None, step: int, progress: Callable[[int], N
 def _system(rows: Store, b: Store | None, numbers: np.ndarray) -> System:
     """Return some of the equations; without b, all right-hand sides are zero."""
     part = rows.take(numbers)
-    finite = np.isfinite(part.data if rows.sparse else part)
-    if not finite.all():
-        at = part.tocoo().coords[0][~finite][0] if rows.sparse else np.argwhere(~finite)[0, 0]
-        raise ValueError(f"{rows.name}: row {numbers[at]} has entries that are not finite: remove or repair it.")
+    odd = first_not_finite(part)
+    if odd is not None:
+        raise ValueError(
+            f"{rows.name}: row {numbers[odd.row]} has {odd.value} in {column_words(rows.columns, odd.column)}, and so "
+            "belongs to no cluster: remove or repair such rows."
+        )
     sides = np.zeros(numbers.size) if b is None else np.asarray(b.take(numbers), dtype=float)
     return System(open_rows(part), np.ascontiguousarray(sides[:, 0] if sides.shape[1:] == (1,) else sides))

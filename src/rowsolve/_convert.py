@@ -17,6 +17,7 @@ from rowsolve.methods.base import positive_integer
 from rowsolve.sources import Store, open_system
 from rowsolve.sources.arrays import ArrayStore
 from rowsolve.sources.files import ending_of, files_of, opened, split_place
+from rowsolve.sources.finite import Odd, column_words, first_not_finite
 from rowsolve.sources.groups import OURS, is_zarr
 from rowsolve.sources.writers import WRITERS, Layout, NpyWriter, Writer
 
@@ -36,6 +37,7 @@ def convert(
     cluster: int | None = None,
     rng: Any = None,
     force: bool = False,
+    allow_nan: bool = False,
     progress: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> tuple[int, int]:
     """Write the rows of `source` to `target`, in the format of its ending, without having all of them in memory.
@@ -69,6 +71,8 @@ def convert(
         For the clusters.
     force : bool
         Whether to replace an older `target`, and files beside it. One that `source` or `rhs` is read from never is.
+    allow_nan : bool
+        Whether to write NaN and infinity as they are. If not, they raise ValueError, with the file, row and column.
     progress : callable, optional
         Called with the rows done and the rows to do (each counts twice with `cluster`).
 
@@ -90,25 +94,25 @@ def convert(
         read = {"`source` is read from": (*files_of(source), *files_of(rows)), "`rhs` is read from": files_of(rhs)}
         names = _names_beside(b, path, clustered=cluster is not None)
         with _target(_outputs(path, names, read, force=force), layout) as out:
+            take = _Taking(rows, b, layout.dtype, allow_nan=allow_nan)
             if cluster is None:
                 for start, stop in rows.pieces(step):
-                    out.add(rows.read(start, stop), None if b is None else b.read(start, stop))
+                    out.add(*take(range(start, stop)))
                     progress(stop, rows.shape[0])
             else:
-                _write_clustered(rows, b, cluster, _validate.generator_of(rng), step, out, progress)
+                _write_clustered(rows, b, cluster, _validate.generator_of(rng), step, take, out, progress)
         return rows.shape
 
 
 def _write_clustered(
-    rows: Store, b: Store | None, n_clusters: int, rng: np.random.Generator, step: int, out: _Target,
+    rows: Store, b: Store | None, n_clusters: int, rng: np.random.Generator, step: int, take: _Taking, out: _Target,
     progress: Callable[[int, int], None],
 ) -> None:  # fmt: skip
     """Write the rows in blocks with one row of each cluster, and all that was learned of the clusters."""
     n_rows = rows.shape[0]
     found = arrange(rows, b, n_clusters, rng, step, lambda done: progress(done, 2 * n_rows))
     for start, stop in rows.pieces(step):
-        order = found.rows[start:stop]
-        out.add(rows.take(order), None if b is None else b.take(order))
+        out.add(*take(found.rows[start:stop]))
         progress(n_rows + stop, 2 * n_rows)
     for name, values in found.arrays().items():
         out.add_array(name, values)
@@ -189,6 +193,43 @@ def _rows_at_once(rows: Store, path: Path, layout: Layout, limit: float) -> int:
             f"{np.ceil(needed / 1e6):,.0f} MB, or smaller chunks."
         )
     return int((limit - rows.least_bytes) / (_COPIES * n_bytes * layout.chunk)) * layout.chunk
+
+
+class _Taking:
+    """Rows and their right-hand sides, as they will be written: without NaN and infinity, unless these are allowed."""
+
+    def __init__(self, rows: Store, b: Store | None, dtype: np.dtype, *, allow_nan: bool) -> None:
+        self._rows, self._b, self._dtype, self._allow_nan = rows, b, dtype, allow_nan
+
+    def __call__(self, numbers: range | np.ndarray) -> tuple[Any, np.ndarray | None]:
+        """Return the rows with these numbers."""
+        b = None if self._b is None else self._checked(self._b, numbers, np.dtype(float))
+        return self._checked(self._rows, numbers, self._dtype), b
+
+    def _checked(self, store: Store, numbers: range | np.ndarray, dtype: np.dtype) -> Any:
+        found = store.read(numbers.start, numbers.stop) if isinstance(numbers, range) else store.take(numbers)
+        odd = None if self._allow_nan else first_not_finite(found)
+        if odd is not None:
+            raise ValueError(
+                f"{self._place(store, numbers, odd)}: remove or repair such rows, or --allow-nan (allow_nan=True) to "
+                "write them as they are."
+            )
+        try:
+            with np.errstate(over="raise"):
+                return found.astype(dtype, copy=False)
+        except FloatingPointError:
+            odd = _first_too_large(found.toarray() if store.sparse else found, dtype)
+            raise ValueError(f"{self._place(store, numbers, odd)}, too large for {dtype}: write float64.") from None
+
+    def _place(self, store: Store, numbers: range | np.ndarray, odd: Odd) -> str:
+        column = f" in {column_words(store.columns, odd.column)}" if store.ndim == 2 else ""
+        return f"{store.name}: row {numbers[odd.row]} has {odd.value}{column}"
+
+
+def _first_too_large(rows: np.ndarray, dtype: np.dtype) -> Odd:
+    with np.errstate(over="ignore"):
+        row, column = map(int, np.argwhere(np.isfinite(rows) & ~np.isfinite(rows.astype(dtype)))[0])
+    return Odd(row, column, float(rows[row, column]))
 
 
 def _names_beside(b: Store | None, path: Path, *, clustered: bool) -> list[str]:

@@ -44,6 +44,7 @@ def solve(
     threads: int | None = None,
     memory: int | str | None = None,
     check: str = "sampled",
+    check_finite: bool = True,
     outliers: str = "keep",
     rng: int | np.random.Generator | None = None,
     callback: Callable[[Event], Any] | None = None,
@@ -107,8 +108,13 @@ def solve(
         is mapped, not copied. Methods work on one chunk after another (``"accelerated-block"`` and ``"extended"``
         cannot). If not given, A is read whole (or mapped), unless it would take more than half of the free memory.
     check : {"sampled", "full"}
-        Before x is given back, look at 256 random rows that were never used, or at all rows. Rows are
-        checked for NaN and infinity as they are read, so only ``"full"`` is sure to find one.
+        Before x is given back, look at 256 random rows that were never used, or at all rows.
+    check_finite : bool
+        Whether to look for NaN and infinity in `A` and `b` beforehand, as in scipy. All of `b` is looked at, and all of
+        `A` if that takes no time: if it has no more than 90,000 + 4 p**2 numbers (2 million at most), is sparse with
+        at most 2 million, or has just been read from a file. The rows of a larger one are looked at as they are read;
+        the message then says how many were, and ``check="full"`` is sure to find one. If False, only the rows of `A`
+        that are read are looked at: with NaN or infinity elsewhere, or in `b`, the result is undefined.
     outliers : {"keep", "drop"}
         With ``"drop"``, ``"auto"`` looks for an x without rows whose b is far off, if there are a few: x then solves
         the others, which must agree with each other and determine x, and `rows_off` of the solution lists those left
@@ -133,7 +139,7 @@ def solve(
     Raises
     ------
     ValueError, TypeError
-        For arguments that make no sense, and for NaN or infinity in `b` or in a row that is read.
+        For arguments that make no sense, and for NaN or infinity in `b` or in a row that is looked at.
 
     Notes
     -----
@@ -158,7 +164,10 @@ def solve(
         make_sure_apart(Path(checkpoint), files_of_system(A, b, x0))
     if memory is None and checkpoint is not None and resume:
         memory = memory_in(checkpoint)
-    with _validate.opened_system(A, b, memory, n_threads) as (source, sides, eps):
+    whole = checkpoint is not None  # for which all of A is read beforehand
+    with _validate.opened_system(
+        A, b, memory, n_threads, check_finite=check_finite, all_of_it=whole
+    ) as (source, sides, eps):  # fmt: skip
         chosen = _validate.method_of(method, sides)
         stored = _validate.stored_of(source, chosen)
         start = _validate.start_of(x0, source.shape[1], sides)
@@ -186,7 +195,18 @@ def solve(
         elif resume:
             raise ValueError("`resume` needs the file to go on from: `checkpoint`.")
         solution = job.go()
+        if check_finite and (words := _not_checked(job.system, solution)):
+            solution = replace(solution, message=f"{solution.message} {words}")
     return replace(solution, x=solution.x[:, None]) if in_a_column else solution
+
+
+def _not_checked(system: System, solution: Solution) -> str:
+    """Say how many rows were looked at for NaN and infinity, if not all were."""
+    fresh = solution.residual.n_fresh if solution.residual else 0
+    n_checked = min(system.n_checked + fresh, system.n_rows)
+    if n_checked == system.n_rows:
+        return ""
+    return f"Only the {n_checked:,} rows that were read (of {system.n_rows:,}) were checked for NaN and infinity."
 
 
 def _with_column(callback: Callable[[Event], Any]) -> Callable[[Event], Any]:

@@ -35,11 +35,6 @@ class StoredSystem(System):
         self._kept: Part | None = None
 
     @property
-    def place(self) -> str:
-        """How messages about a row begin."""
-        return f"{self.source.store.name}: "
-
-    @property
     def bytes_read(self) -> float:
         """What was read of A so far."""
         return self.source.store.bytes_read
@@ -56,6 +51,7 @@ class StoredSystem(System):
             with self._numbered(np.arange(first, first + piece.n_rows)):
                 yield piece
             self._end_piece(piece)
+        self.all_checked = True
 
     def parts(self, order: np.ndarray) -> Iterator[Part]:
         """Read the rows in `order`, as many at a time as there is room for."""
@@ -130,9 +126,9 @@ class _Visible(System):
             self.arrangement = whole.arrangement.within(numbers.start, numbers.stop)
 
     @property
-    def place(self) -> str:
-        """How messages about a row begin."""
-        return self._whole.place
+    def named(self) -> Source:
+        """What messages have the names of the file and the columns from."""
+        return self._whole.source
 
     def number_of(self, i: int) -> int:
         """Return the number of row `i` in the whole."""

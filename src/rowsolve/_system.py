@@ -156,6 +156,8 @@ class System:
         Bytes that a method may use for what it makes of the rows.
     residual_norm : float
         ``norm(b - A x)`` at the least-squares solution, once a method has found it; else NaN.
+    all_checked : bool
+        Whether all numbers are known to be finite: by a look beforehand, or by a pass.
     """
 
     stored: ClassVar[bool] = False
@@ -194,6 +196,7 @@ class System:
         self.contradiction: int | None = None
         self.on_piece: Callable[[], Any] = _nothing
         self.room = math.inf
+        self.all_checked = source.checked
         self._used = np.zeros(self.n_rows, dtype=bool)
 
     @cached_property
@@ -218,6 +221,7 @@ class System:
             piece = Piece(self.rows, 0, start, min(start + size, total))
             yield piece
             self._end_piece(piece)
+        self.all_checked |= n_rows is None
 
     def _end_piece(self, piece: Piece) -> None:
         self.rows_read += piece.n_rows
@@ -367,10 +371,7 @@ class System:
         row = self.source.row(i)
         bad = np.flatnonzero(~np.isfinite(row))
         if bad.size:
-            raise ValueError(
-                f"{self.place}`A` must be finite: row {self.number_of(i)} has {row[bad[0]]} in column {bad[0]}. "
-                "Remove or repair such rows (and their entries of `b`)."
-            )
+            raise self.named.not_finite(self.number_of(i), int(bad[0]), float(row[bad[0]]))
         largest = float(np.abs(row).max(initial=0.0))
         if largest > 0.0:
             raise ValueError(
@@ -380,10 +381,26 @@ class System:
         if self.b[i].any() and self.contradiction is None:
             self.contradiction = self.number_of(i)
 
+    def make_sure_finite(self) -> None:
+        """Raise for the first row that is not finite: a look at all of them."""
+        odd = self.source.first_not_finite()
+        if odd is not None:
+            self._look_at(odd.row)
+
+    @property
+    def n_checked(self) -> int:
+        """How many rows are known to be finite: all, or those that were used."""
+        return self.n_rows if self.all_checked else int(np.count_nonzero(self._used))
+
+    @property
+    def named(self) -> Source:
+        """What messages have the names of the file and the columns from."""
+        return self.source
+
     @property
     def place(self) -> str:
-        """How messages about a row begin: with the file that it is in, if it stays there."""
-        return ""
+        """How messages about a row begin: with the file that it comes from, if there is one."""
+        return f"{self.named.name}: " if self.named.name else ""
 
     def number_of(self, i: int) -> int:
         """Return what messages call row `i`: its number in A."""

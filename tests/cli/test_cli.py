@@ -98,7 +98,7 @@ def test_solve__as_json(folder):
         np.save(file, np.full(600, np.nan))
     result = run("solve", "A.npy", "b.npy", "--json")
     assert result.exit_code == 2
-    assert json.loads(result.stdout) == {"status": "BAD_INPUT", "message": "`b` must be finite: entry 0 is nan."}
+    assert json.loads(result.stdout) == {"status": "BAD_INPUT", "message": "b.npy: `b` must be finite: entry 0 is nan."}
 
 
 def test_solve__as_json_has_the_rank_if_it_is_known(folder):

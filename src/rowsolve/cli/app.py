@@ -73,6 +73,9 @@ def solve(
     outliers: Annotated[
         str, typer.Option(help="'keep' all rows, or 'drop' a few that are far off while the others agree.")
     ] = "keep",
+    no_check_finite: Annotated[
+        bool, typer.Option("--no-check-finite", help="Do not look for NaN and infinity beforehand.")
+    ] = False,
     checkpoint: Annotated[
         Path | None, typer.Option(help="Save the state there every few seconds; removed when x is written.")
     ] = None,
@@ -90,7 +93,7 @@ def solve(
         "memory": memory, "checkpoint": checkpoint, "resume": resume,
         "rtol": rtol, "atol": atol, "x0": x0, "rng": seed,
         "max_passes": max_passes, "max_seconds": max_seconds, "damp": damp, "threads": threads,
-        "check": check, "outliers": outliers,
+        "check": check, "check_finite": not no_check_finite, "outliers": outliers,
         "bounds": (-math.inf if lower is None else lower, math.inf if upper is None else upper),
     }  # fmt: skip
     raise typer.Exit(run_solve(matrix, rhs, output, method, options, force=force, as_json=as_json))
@@ -129,6 +132,9 @@ def convert(
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="The same seed gives the same clusters.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace OUT, and files beside it, if they exist.")] = False,
+    allow_nan: Annotated[
+        bool, typer.Option("--allow-nan", help="Write NaN and infinity as they are; they are errors otherwise.")
+    ] = False,
 ) -> None:
     """Write a matrix in another format, a few rows at a time.
 
@@ -139,6 +145,7 @@ def convert(
 
     options = {
         "rhs": rhs, "memory": memory, "chunk": chunk, "dtype": dtype, "cluster": cluster, "rng": seed, "force": force,
+        "allow_nan": allow_nan,
     }  # fmt: skip
     raise typer.Exit(run_convert(source, target, options))
 

@@ -22,8 +22,8 @@ from rowsolve.race.problem import Problem, least_squares
 from rowsolve.race.report import BUSY, outcome_in_words, ratio_in_words, seconds_in_words, verdict
 from rowsolve.race.results import REACHED, Outcome, Result, as_document
 from rowsolve.race.running import Rules, run_race
-from rowsolve.sources import load_system, open_rows
-from rowsolve.sources.files import files_of_system
+from rowsolve.sources import open_rows
+from rowsolve.sources.files import files_of_system, opened_with_b
 from rowsolve.sources.rows import as_vector
 
 __all__ = ["race_table", "run_race_command"]
@@ -98,9 +98,13 @@ def _check_names(methods: list[str]) -> None:
 
 def _load(matrix: Path, rhs: Path) -> tuple[Any, np.ndarray]:
     """Return A as everybody takes it, in memory if there is plenty of it, and b."""
-    A, values = load_system(matrix, rhs)
-    source = open_rows(A)  # only to check it
-    b, _ = as_vector(values, "b", source.shape[0], "row of `A`")
+    with opened_with_b(matrix, rhs) as (store, values):
+        A = store.whole()
+        source = open_rows(A, store.name, store.columns)  # only to check it
+    odd = source.first_not_finite()
+    if odd is not None:
+        raise source.not_finite(*odd)
+    b, _ = as_vector(values, "b", source.shape[0], "row of `A`", place=str(rhs))
     if is_sparse(A):
         A = A.tocsr()
     elif not isinstance(A, np.memmap) or 5 * A.nbytes < available_bytes():

@@ -214,6 +214,7 @@ def _patterns(system, metric) -> tuple[CSRRows, np.ndarray]:
             f"`metric={metric!r}` compares the patterns of sparse rows, but `A` is dense: use 'direction', or pass "
             "`scipy.sparse.csr_array(A)`."
         )
+    system.make_sure_finite()  # a pattern does not show it
     ones = (system.rows.data != 0).astype(float)
     rows = CSRRows(frozen(ones), system.rows.indices, system.rows.indptr)
     counts = np.concatenate([[0.0], np.cumsum(ones)])

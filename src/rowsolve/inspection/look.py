@@ -49,7 +49,7 @@ def inspect(
     Raises
     ------
     ValueError, TypeError
-        As `solve`.
+        As `solve`; NaN and infinity are looked for as there, and ``report.checked`` tells whether in all of `A`.
 
     Examples
     --------
@@ -92,6 +92,7 @@ def inspect(
         rtol=tolerance.rtol,
         threads=n_threads,
         rows_read=system.rows_read,
+        checked=system.n_checked == system.n_rows,
         seconds=system.clock.elapsed,
     )
 

@@ -102,6 +102,8 @@ class Report:
     rtol : float
     threads : int
     rows_read : int
+    checked : bool
+        Whether all of A was looked at for NaN and infinity, or only the rows that were read.
     seconds : float
         What the inspection took, without compiling or loading the kernels.
     """
@@ -119,6 +121,7 @@ class Report:
     rtol: float
     threads: int
     rows_read: int
+    checked: bool
     seconds: float
 
     def __str__(self) -> str:

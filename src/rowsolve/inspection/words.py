@@ -25,6 +25,8 @@ def in_words(report: Report) -> str:
     )
     if report.norms.n_rows < report.layout.n_rows:
         closing += " Rows that were not in the sample may differ."
+    if not report.checked:
+        closing += " Only those that were read were checked for NaN and infinity."
     paragraphs = [
         [_wrapped(text, label) for label, text in lines(report)],
         [_wrapped(text, "warning") for text in warnings(report)],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from rowsolve._vectors import sum_of_squares
 from rowsolve.kernels.rows import CSRRows, DenseRows, frozen, is_in_order
 from rowsolve.sources.arrangement import Arrangement
 from rowsolve.sources.csr import canonical, checked_csr, is_sparse
+from rowsolve.sources.finite import Odd, first_not_finite, words_for
 from rowsolve.sources.store import kept_dtype, precision
 
 __all__ = ["Source", "open_rows"]
@@ -34,6 +35,12 @@ class Source:
         Relative precision of the numbers as they were given.
     arrangement : Arrangement or None
         What is known of the clusters of these rows, if they were stored by them.
+    name : str
+        What messages call the file that the rows come from; empty if they come from none.
+    column_names : tuple of str or None
+        The names of the columns, if they have any.
+    checked : bool
+        Whether all numbers are known to be finite: integers are.
     """
 
     rows: DenseRows | CSRRows
@@ -41,6 +48,23 @@ class Source:
     entries_per_row: float
     eps: float
     arrangement: Arrangement | None = None
+    name: str = ""
+    column_names: tuple[str, ...] | None = None
+    checked: bool = False
+
+    def first_not_finite(self) -> Odd | None:
+        """Return the first number that is not finite: a look at all of them."""
+        return first_not_finite(self.rows.values if isinstance(self.rows, DenseRows) else self.rows)
+
+    def not_finite(self, row: int, column: int, value: float) -> ValueError:
+        """Return what to raise for a number that is not finite."""
+        words = words_for(self.name, self.column_names, Odd(row, column, value))
+        return ValueError(f"{words} Remove or repair such rows (and their entries of `b`).")
+
+    @property
+    def n_numbers(self) -> int:
+        """How many numbers are stored."""
+        return self.rows[0].size
 
     @property
     def stamp(self) -> str:
@@ -90,27 +114,37 @@ class Source:
         return CSRRows(frozen(csc.data), frozen(csc.indices), frozen(csc.indptr))
 
 
-def open_rows(A: Any) -> Source:
+def open_rows(A: Any, name: str = "", column_names: tuple[str, ...] | None = None) -> Source:
     """Return the rows of `A` without copying float32 and float64 arrays.
 
     float32 and float64 stay what they are (float16 becomes float32, wider floats float64, integers and
     booleans float64). Fortran-ordered and strided arrays are read where they are: each number of a row then
     comes from another cache line, which is many times slower than C order; ``np.ascontiguousarray(A)`` is
-    worth its copy when it fits. CSR is taken as it is; other sparse formats are converted to it.
+    worth its copy when it fits. CSR is taken as it is; other sparse formats are converted to it. What the file and the
+    columns are called is for messages.
     """
-    if is_sparse(A):
-        return _open_sparse(A)
+    source = _open_sparse(A) if is_sparse(A) else _open_dense(A)
+    return replace(source, name=name, column_names=column_names) if name or column_names else source
+
+
+def _open_dense(A: Any) -> Source:
     array = _as_array(A, "A")
     if array.ndim != 2:
         raise ValueError(f"`A` must have two dimensions, rows and columns: got shape {array.shape}.")
     if 0 in array.shape:
         raise ValueError(f"`A` must have at least one row and one column: got shape {array.shape}.")
     values = frozen(array.astype(kept_dtype(array.dtype), copy=False))
-    return Source(DenseRows(values), values.shape, float(values.shape[1]), precision(array.dtype))
+    checked = array.dtype.kind != "f"
+    return Source(DenseRows(values), values.shape, float(values.shape[1]), precision(array.dtype), checked=checked)
 
 
-def as_columns(values: Any, name: str, length: int, what: str) -> tuple[np.ndarray, float]:
-    """Return `values` as a finite float64 vector, or as two columns or more, and the precision they were given in."""
+def as_columns(
+    values: Any, name: str, length: int, what: str, *, place: str = "", check_finite: bool = True
+) -> tuple[np.ndarray, float]:
+    """Return `values` as a float64 vector, or as two columns or more, and the precision they were given in.
+
+    Raises ValueError if they are not finite, unless `check_finite` is False; `place` is the file that they come from.
+    """
     array = _as_array(values.toarray() if hasattr(values, "toarray") else values, name)  # sparse ones, too
     if array.ndim == 2 and 1 in array.shape and array.size == length:
         array = array.reshape(-1)  # a column, as MatrixMarket files hold it
@@ -122,18 +156,18 @@ def as_columns(values: Any, name: str, length: int, what: str) -> tuple[np.ndarr
         hint = f" Pass `{name}.T`." if array.ndim == 2 and array.shape[1] == length else ""
         raise ValueError(f"`{name}` must have one entry per {what}: expected {length}, got {array.shape[0]}.{hint}")
     columns = np.ascontiguousarray(array, dtype=float)
-    if not math.isfinite(sum_of_squares(columns.reshape(-1))):
-        bad = np.argwhere(~np.isfinite(columns))
-        if len(bad):
-            place = tuple(map(int, bad[0]))
-            at = place[0] if len(place) == 1 else place
-            raise ValueError(f"`{name}` must be finite: entry {at} is {columns[place]}.")
+    if check_finite and not math.isfinite(sum_of_squares(columns.reshape(-1))):
+        odd = first_not_finite(columns)
+        if odd is not None:
+            at = odd.row if columns.ndim == 1 else (odd.row, odd.column)
+            file = f"{place}: " if place else ""
+            raise ValueError(f"{file}`{name}` must be finite: entry {at} is {odd.value}.")
     return columns, precision(array.dtype)
 
 
-def as_vector(values: Any, name: str, length: int, what: str) -> tuple[np.ndarray, float]:
+def as_vector(values: Any, name: str, length: int, what: str, *, place: str = "") -> tuple[np.ndarray, float]:
     """Return `values` as a finite float64 vector of the given length, and the precision it was given in."""
-    vector, eps = as_columns(values, name, length, what)
+    vector, eps = as_columns(values, name, length, what, place=place)
     if vector.ndim != 1:
         raise ValueError(f"`{name}` must have one dimension: got shape {vector.shape}.")
     return vector, eps
@@ -169,7 +203,8 @@ def _open_sparse(A: Any) -> Source:
             raise ValueError(f"`A` is not a valid sparse matrix: {error}. Build it anew from its entries.") from None
     data = csr.data.astype(kept_dtype(csr.dtype), copy=False)
     rows = CSRRows(frozen(data), frozen(csr.indices), frozen(csr.indptr))
-    return Source(rows, csr.shape, data.size / csr.shape[0], precision(csr.dtype))
+    checked = csr.dtype.kind != "f"
+    return Source(rows, csr.shape, data.size / csr.shape[0], precision(csr.dtype), checked=checked)
 
 
 def _is_canonical(A: Any) -> bool:

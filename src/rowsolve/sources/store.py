@@ -14,6 +14,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from rowsolve.sources.finite import Odd
+
 __all__ = ["Store", "StoreError", "files_behind", "kept_dtype", "library", "precision"]
 
 
@@ -51,11 +53,16 @@ class Store(ABC):
         The right-hand side, where it comes together with the rows.
     bytes_read : float
         What has been read so far: numbers as they are stored, of whole chunks.
+    checked : bool
+        Whether all numbers are known: `odd` is the first that is not finite, None if all are.
+    odd : Odd or None
     """
 
     sparse: bool = False
     ordered: bool = False
     rhs: np.ndarray | None = None
+    checked: bool = False
+    odd: Odd | None = None
 
     def __init__(
         self,
@@ -81,6 +88,7 @@ class Store(ABC):
         self.chunk = max(1, min(chunk, shape[0]))
         self.columns = columns
         self.bytes_read = 0.0
+        self.checked = self.checked or given.kind != "f"  # integers are finite
 
     @property
     def written(self) -> int:

@@ -114,7 +114,10 @@ class StoredRows(Source):
 
     def __init__(self, store: Store, memory: Memory, arrangement: Arrangement | None = None) -> None:
         none = _kind_of(store, None)
-        super().__init__(none, store.shape, store.entries_per_row, store.eps, arrangement)
+        super().__init__(
+            none, store.shape, store.entries_per_row, store.eps, arrangement,
+            name=store.name, column_names=store.columns, checked=store.checked,
+        )  # fmt: skip
         own = {"store": store, "memory": memory, "_lock": threading.Lock(), "_walks": weakref.WeakSet()}
         for name, value in own.items():
             object.__setattr__(self, name, value)  # it is frozen

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rowsolve.sources.csr import canonical, checked_csr, is_sparse
+from rowsolve.sources.finite import first_not_finite
 from rowsolve.sources.store import Store, StoreError
 
 __all__ = ["Chunks", "Streamed"]
@@ -86,7 +87,7 @@ class Streamed(Store):
 class Chunks(Streamed):
     """Rows from a function: each call returns an iterator of ``(A_chunk, b_chunk)``, the same each time.
 
-    One pass at the start counts the rows and keeps b (`rhs`), which is a column's worth of numbers.
+    One pass at the start counts the rows, looks at them, and keeps b (`rhs`), which is a column's worth of numbers.
 
     Parameters
     ----------
@@ -97,6 +98,7 @@ class Chunks(Streamed):
     """
 
     ordered = True
+    checked = True
 
     def __init__(self, factory: Callable[[], Iterable[tuple[Any, Any]]], name: str = "the chunks of `A`") -> None:
         self.name, self._factory = name, factory
@@ -107,6 +109,8 @@ class Chunks(Streamed):
             n_columns = n_columns or A.shape[1]
             if A.shape[1] != n_columns:
                 raise StoreError(f"{name}: chunk {number} has {A.shape[1]} columns, those before {n_columns}.")
+            if self.odd is None and (odd := first_not_finite(A)):
+                self.odd = odd._replace(row=n_rows + odd.row)
             n_rows, largest = n_rows + A.shape[0], max(largest, A.shape[0])
             n_entries += A.nnz if is_sparse(A) else A.size
             self.sparse = is_sparse(A) if number == 0 else self.sparse and is_sparse(A)

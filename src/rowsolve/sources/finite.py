@@ -1,0 +1,54 @@
+"""NaN and infinity among numbers, and how messages speak of them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["Odd", "column_words", "first_not_finite", "words_for"]
+
+_AT_ONCE = 1 << 20  # numbers: few enough that a closer look takes little memory
+
+
+class Odd(NamedTuple):
+    """A number that is not finite."""
+
+    row: int
+    column: int
+    value: float
+
+
+def first_not_finite(rows: Any) -> Odd | None:
+    """Return the first number in `rows`, an array or CSR parts, that is not finite; None if all are.
+
+    Their sum tells, at the speed of memory, unless finite ones are too large to be added: only then a closer look does.
+    """
+    if hasattr(rows, "indptr"):
+        found = first_not_finite(rows.data)
+        if found is None:
+            return None
+        row = int(np.searchsorted(rows.indptr, found.row, side="right")) - 1
+        return Odd(row, int(rows.indices[found.row]), found.value)
+    table = rows if rows.ndim == 2 else rows[:, None]
+    step = max(1, _AT_ONCE // max(1, table.shape[1]))
+    for start in range(0, len(table), step):
+        part = table[start : start + step]
+        if not math.isfinite(np.einsum("ij->", part)):  # unlike sum() it never warns
+            bad = np.argwhere(~np.isfinite(part))
+            if len(bad):
+                row, column = map(int, bad[0])
+                return Odd(start + row, column, float(part[row, column]))
+    return None
+
+
+def column_words(names: tuple[str, ...] | None, column: int) -> str:
+    """Return what messages call a column: its name, if it has one."""
+    return f"column {column}" if names is None else f"column {names[column]!r}"
+
+
+def words_for(name: str, names: tuple[str, ...] | None, odd: Odd) -> str:
+    """Say where a number is that is not finite: in which file, if `name` is one, and in which row and column."""
+    place = f"{name}: " if name else ""
+    return f"{place}`A` must be finite: row {odd.row} has {odd.value} in {column_words(names, odd.column)}."
