@@ -72,7 +72,8 @@ def convert(
     force : bool
         Whether to replace an older `target`, and files beside it. One that `source` or `rhs` is read from never is.
     allow_nan : bool
-        Whether to write NaN and infinity as they are. If not, they raise ValueError, with the file, row and column.
+        Whether to write NaN and infinity as they are, and NaN for values that are missing in a table (nulls of
+        Parquet, empty cells of CSV). If not, they raise ValueError, with the file, row and column.
     progress : callable, optional
         Called with the rows done and the rows to do (each counts twice with `cluster`).
 
@@ -85,7 +86,7 @@ def convert(
     if rng is not None and cluster is None:
         raise ValueError("`rng` (--seed) is for the clusters: choose how many with `cluster`.")
     with ExitStack() as stack:
-        rows, b = _open(source, rhs, stack)
+        rows, b = _open(source, rhs, stack, allow_nan=allow_nan)
         path, place = split_place(target)
         layout = _layout(rows, b, path, place, chunk, dtype, limit)
         if cluster is not None:
@@ -118,12 +119,12 @@ def _write_clustered(
         out.add_array(name, values)
 
 
-def _open(source: Any, rhs: Any, stack: ExitStack) -> tuple[Store, Store | None]:
+def _open(source: Any, rhs: Any, stack: ExitStack, *, allow_nan: bool) -> tuple[Store, Store | None]:
     """Open the rows and the right-hand side, which comes with the rows if `rhs` is None."""
     if rhs is None:
-        rows = stack.enter_context(opened(source))
+        rows = stack.enter_context(opened(source, allow_nan=allow_nan))
         return rows, None if rows.rhs is None else ArrayStore(f"b of {rows.name}", rows.rhs)
-    rows, b = open_system(source, rhs)
+    rows, b = open_system(source, rhs, allow_nan=allow_nan)
     for store in (rows, b):
         if store is not source and store is not rhs:  # those that the caller has opened stay open
             stack.callback(store.close)

@@ -60,9 +60,9 @@ def solve(
         or array (CSR is taken as it is), a file (.npy, .npz, .mtx, .mtx.gz, .csv, .h5, .hdf5, .zarr, .parquet;
         ``rows.h5:/A`` is a dataset, ``t.csv:x,y`` are columns), or a function that returns an iterator of
         ``(A_chunk, b_chunk)``, with None for `b`. If `b` names columns of the file of `A`, `A` is the
-        others. float32 and float64 are kept; x is computed in float64 in any case. C order is fast; Fortran order
-        works without a copy but reads each row from p different places, 3 to 15 times slower;
-        ``np.ascontiguousarray(A)`` mends it if the copy fits.
+        others. A column that holds no numbers, or lacks a value, raises ValueError. float32 and float64 are kept; x is
+        computed in float64 in any case. C order is fast; Fortran order works without a copy but reads each row from p
+        different places, 3 to 15 times slower; ``np.ascontiguousarray(A)`` mends it if the copy fits.
     b : array_like of shape (n,) or (n, k), or path
         A vector, or k right-hand sides (sparse ones are made dense), which are solved for at once: each row of A is
         read once for all of them. Not every method can (``"direct"``, ``"refined"``, and those that draw rows without

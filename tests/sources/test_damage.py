@@ -208,7 +208,7 @@ def test_places_without_numbers__are_refused(tmp_path):
     for name, words in (
         ("empty.zarr", "holds no dataset"),
         ("empty.h5", "holds no dataset"),
-        ("words.parquet", "has no column of numbers; there are street"),
+        ("words.parquet", r"column 'street' \(string\) holds no numbers. There is no other column of numbers"),
         ("empty.parquet", r"holds no numbers: its shape is \(0, 1\)"),
         ("other.zarr", "is not a Zarr store"),
         ("gone.zarr", "no such file"),

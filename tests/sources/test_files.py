@@ -155,7 +155,7 @@ def test_folders__are_refused(tmp_path):
     ("text", "words"),
     [
         ("1,2\n3,four\n", r"A\.csv, line 2: expected numbers separated by commas, got 'four'"),
-        ("1,,3\n4,5,6\n", r"line 1: expected numbers separated by commas, got ''"),  # no header: it has numbers
+        ("1,,3\n4,5,6\n", r"A\.csv, line 1: column 1 has no value: fill it in"),  # no header: it has numbers
         ("a,b\n\n1,2\n3\n", r"line 4: expected numbers .*, 2 of them as in the lines before, got 1"),
         ("1;2\n3;4\n", r"line 2: .* got '3;4'. Replace semicolons and tabs by commas"),
         ("a,b\n", "holds no numbers"),

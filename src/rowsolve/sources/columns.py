@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rowsolve.sources.store import StoreError
 
-__all__ = ["listed", "wanted_columns"]
+__all__ = ["choose_words", "listed", "numeric_columns", "wanted_columns"]
 
 _MOST_LISTED = 12
+_IN_AN_EXAMPLE = 3
 
 
 def listed(names: Sequence[str]) -> str:
@@ -25,7 +26,29 @@ def wanted_columns(
         if name not in names:
             raise StoreError(f"{file}: has no column {name!r}; there are {listed(names)}.")
     wanted = chosen or tuple(name for name in names if name not in left_out)
+    if not wanted:
+        raise StoreError(f"{file}: has no column{f' besides {listed(left_out)}' if left_out else ''}.")
     for name in wanted:
         if names.count(name) > 1:
             raise StoreError(f"{file}: has several columns called {name!r}.")
     return wanted
+
+
+def numeric_columns(
+    file: str, names: Sequence[str], others: Mapping[str, str], chosen: tuple[str, ...], left_out: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return the columns that are wanted; raise if one of the `others`, which hold no numbers but what is said, is."""
+    wanted = wanted_columns(file, names, chosen, left_out)
+    wrong = [f"{name!r} ({others[name]})" for name in wanted if name in others]
+    if not wrong:
+        return wanted
+    columns = f"column {wrong[0]} holds" if len(wrong) == 1 else f"columns {listed(wrong)} hold"
+    numeric = [name for name in names if name not in others and name not in left_out]
+    raise StoreError(f"{file}: {columns} no numbers. {choose_words(file, numeric)}")
+
+
+def choose_words(file: str, numeric: Sequence[str]) -> str:
+    """Say how columns are chosen, by those that hold numbers."""
+    if not numeric:
+        return "There is no other column of numbers."
+    return f"Choose columns by name, as in {file}:{','.join(numeric[:_IN_AN_EXAMPLE])}."

@@ -18,6 +18,7 @@ from rowsolve.sources.arrays import ArrayStore, NpyStore
 from rowsolve.sources.csr import MatrixStore, is_sparse
 from rowsolve.sources.groups import is_zarr, open_hdf5, open_zarr
 from rowsolve.sources.parquet import ParquetStore
+from rowsolve.sources.records import NpyRecords, RecordStore
 from rowsolve.sources.store import Store, StoreError, files_behind, in_a_line
 from rowsolve.sources.streams import Chunks
 from rowsolve.sources.text import CSVStore
@@ -30,17 +31,19 @@ __all__ = [
 _SPARSE_KEYS = {"format", "shape", "data"}
 
 
-def open_store(where: Any, *, leave_out: Sequence[str] = ()) -> Store:
+def open_store(where: Any, *, leave_out: Sequence[str] = (), allow_nan: bool = False) -> Store:
     """Open rows where they live.
 
     Parameters
     ----------
     where : path, array, scipy sparse matrix, callable or Store
         A file ending in .npy, .npz, .mtx, .mtx.gz, .csv, .h5, .hdf5, .zarr or .parquet. After a colon comes which
-        dataset (``rows.h5:/train/A``) or which columns (``rows.parquet:age,rooms``) of it. A callable returns an
-        iterator of ``(A_chunk, b_chunk)``, see `Chunks`.
+        dataset (``rows.h5:/train/A``) or which columns (``rows.parquet:age,rooms``, ``rows.h5:/houses:age,rooms``) of
+        it. A callable returns an iterator of ``(A_chunk, b_chunk)``, see `Chunks`.
     leave_out : sequence of str
-        Columns of a table that are not wanted.
+        Columns of a table that are not wanted (``houses:age`` for those of a table in HDF5 or Zarr).
+    allow_nan : bool
+        Whether a value that is missing in a table is read as NaN. If not, it is an error.
 
     Raises
     ------
@@ -52,7 +55,7 @@ def open_store(where: Any, *, leave_out: Sequence[str] = ()) -> Store:
     if isinstance(where, Store):
         return where
     if isinstance(where, str | PathLike):
-        return _open_file(where, tuple(leave_out))
+        return _open_file(where, tuple(leave_out), allow_nan=allow_nan)
     if isinstance(where, Iterator):
         raise ValueError("an iterator can be read only once: pass the function that makes it.")
     if _is_factory(where):
@@ -65,9 +68,9 @@ def open_store(where: Any, *, leave_out: Sequence[str] = ()) -> Store:
 
 
 @contextmanager
-def opened(where: Any, *, leave_out: Sequence[str] = ()) -> Iterator[Store]:
+def opened(where: Any, *, leave_out: Sequence[str] = (), allow_nan: bool = False) -> Iterator[Store]:
     """Open rows for the time of a block; a store that the caller has opened stays open."""
-    store = open_store(where, leave_out=leave_out)
+    store = open_store(where, leave_out=leave_out, allow_nan=allow_nan)
     try:
         yield store
     finally:
@@ -75,17 +78,17 @@ def opened(where: Any, *, leave_out: Sequence[str] = ()) -> Iterator[Store]:
             store.close()
 
 
-def open_system(A: Any, b: Any) -> tuple[Store, Store]:
+def open_system(A: Any, b: Any, *, allow_nan: bool = False) -> tuple[Store, Store]:
     """Open the rows of `A` and its right-hand side.
 
     If `b` names columns of the table that `A` is, then `A` is all the others. If `A` is a callable (see `Chunks`), b
     comes with its rows and must be None here.
     """
-    store = open_store(A, leave_out=_columns_of_b(A, b))
+    store = open_store(A, leave_out=_columns_of_b(A, b), allow_nan=allow_nan)
     try:
         if store.ndim != 2:
             raise StoreError(f"{store.name}: expected two dimensions, rows and columns: got {store.shape[0]} numbers.")
-        return store, open_store(_b_of(store, b))
+        return store, open_store(_b_of(store, b), allow_nan=allow_nan)
     except BaseException:
         if store is not A:
             store.close()
@@ -149,13 +152,16 @@ def _is_factory(where: Any) -> bool:
 
 
 def _columns_of_b(A: Any, b: Any) -> tuple[str, ...]:
-    """Return the columns that `b` takes from the file of `A`."""
+    """Return the columns that `b` takes from the file of `A`; in a group of tables, with the names of these."""
     if not (isinstance(A, str | PathLike) and isinstance(b, str | PathLike)):
         return ()
-    (file, chosen), (file_of_b, columns) = split_place(A), split_place(b)
-    if chosen or not columns or ending_of(file) not in _TABLES or not file.exists() or not file_of_b.exists():
+    (file, place), (file_of_b, columns) = split_place(A), split_place(b)
+    if not columns or not file.exists() or not file_of_b.exists() or not file.samefile(file_of_b):
         return ()
-    return tuple(columns.split(",")) if file.samefile(file_of_b) else ()
+    if ending_of(file) in _GROUPS:
+        table, _, columns = columns.rpartition(":")
+        return tuple(f"{table.strip('/')}:{column}" for column in columns.split(","))
+    return () if place else tuple(columns.split(","))
 
 
 def load_matrix(path: str | PathLike[str]) -> Any:
@@ -188,14 +194,14 @@ def ending_of(path: Path) -> str:
     return ending
 
 
-def _open_file(where: str | PathLike[str], left_out: tuple[str, ...]) -> Store:
+def _open_file(where: str | PathLike[str], left_out: tuple[str, ...], *, allow_nan: bool) -> Store:
     path, place = split_place(where)
     ending = ending_of(path)
     if not path.exists():
         raise FileNotFoundError(f"{path}: no such file.")
     _check_kind(path, ending)
     try:
-        return _OPENERS[ending](_Wanted(path, place, left_out))
+        return _OPENERS[ending](_Wanted(path, place, left_out, allow_nan))
     except PermissionError:
         raise PermissionError(f"{path}: cannot be read: permission denied.") from None
     except (StoreError, MemoryError, ImportError):
@@ -227,6 +233,7 @@ class _Wanted(NamedTuple):
     path: Path
     place: str
     left_out: tuple[str, ...]
+    allow_nan: bool
 
     def only(self) -> Path:
         """Return the path of a file that holds but one matrix without names."""
@@ -238,7 +245,23 @@ class _Wanted(NamedTuple):
         return tuple(self.place.split(",")) if self.place else ()
 
 
-def _read_npz(path: Path) -> Store:
+def _open_npy(wanted: _Wanted) -> Store:
+    path = wanted.path
+    with path.open("rb") as file:
+        is_npy = file.read(6) == np.lib.format.MAGIC_PREFIX
+    mapped = np.lib.format.open_memmap(path, mode="r") if is_npy else None
+    if mapped is None or mapped.dtype.names is None:
+        return NpyStore(wanted.only())
+    records = NpyRecords(path, mapped)
+    try:
+        return RecordStore(str(path), records, wanted.columns(), wanted.left_out, close=records.close)
+    except BaseException:
+        records.close()
+        raise
+
+
+def _read_npz(wanted: _Wanted) -> Store:
+    path = wanted.path
     # Opened here, because np.load leaves a broken archive open.
     with path.open("rb") as file:
         if not zipfile.is_zipfile(file):
@@ -249,7 +272,7 @@ def _read_npz(path: Path) -> Store:
             from scipy import sparse
 
             file.seek(0)
-            return MatrixStore(str(path), sparse.load_npz(file))
+            return MatrixStore(str(wanted.only()), sparse.load_npz(file))
         if not archive.files:
             raise StoreError(f"{path}: holds no array.")
         if len(archive.files) != 1:
@@ -257,7 +280,10 @@ def _read_npz(path: Path) -> Store:
                 f"{path}: expected one array or a scipy sparse matrix, got the arrays {', '.join(archive.files)}; "
                 "save the one wanted on its own."
             )
-        return ArrayStore(str(path), archive[archive.files[0]])
+        array = archive[archive.files[0]]
+        if array.dtype.names is not None:
+            return RecordStore(str(path), array, wanted.columns(), wanted.left_out)
+        return ArrayStore(str(wanted.only()), array)
 
 
 class _Lines:
@@ -285,15 +311,15 @@ def _read_mtx(path: Path) -> Store:
 
 
 _OPENERS: dict[str, Callable[[_Wanted], Store]] = {
-    ".npy": lambda wanted: NpyStore(wanted.only()),
-    ".npz": lambda wanted: _read_npz(wanted.only()),
+    ".npy": _open_npy,
+    ".npz": _read_npz,
     ".mtx": lambda wanted: _read_mtx(wanted.only()),
     ".mtx.gz": lambda wanted: _read_mtx(wanted.only()),
-    ".csv": lambda wanted: CSVStore(wanted.path, wanted.columns(), wanted.left_out),
-    ".h5": lambda wanted: open_hdf5(wanted.path, wanted.place),
-    ".hdf5": lambda wanted: open_hdf5(wanted.path, wanted.place),
-    ".zarr": lambda wanted: open_zarr(wanted.path, wanted.place),
-    ".parquet": lambda wanted: ParquetStore(wanted.path, wanted.columns(), wanted.left_out),
+    ".csv": lambda wanted: CSVStore(wanted.path, wanted.columns(), wanted.left_out, allow_nan=wanted.allow_nan),
+    ".h5": lambda wanted: open_hdf5(wanted.path, wanted.place, wanted.left_out),
+    ".hdf5": lambda wanted: open_hdf5(wanted.path, wanted.place, wanted.left_out),
+    ".zarr": lambda wanted: open_zarr(wanted.path, wanted.place, wanted.left_out),
+    ".parquet": lambda wanted: ParquetStore(wanted.path, wanted.columns(), wanted.left_out, allow_nan=wanted.allow_nan),
 }
 ENDINGS = tuple(_OPENERS)
-_TABLES = (".csv", ".parquet")
+_GROUPS = (".h5", ".hdf5", ".zarr")

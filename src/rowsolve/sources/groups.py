@@ -7,8 +7,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from rowsolve.sources.arrays import ArrayStore
 from rowsolve.sources.csr import CSRStore
+from rowsolve.sources.records import RecordStore
 from rowsolve.sources.store import Store, StoreError, library
 
 __all__ = ["CSR_PARTS", "OURS", "is_zarr", "open_hdf5", "open_zarr"]
@@ -19,20 +22,23 @@ N_CHUNKS = "rowsolve_n_chunks"  # how many chunks a Zarr array of ours has: to Z
 _ZARR_FILES = ("zarr.json", ".zarray", ".zgroup")
 
 
-def open_hdf5(path: Path, place: str) -> Store:
-    """Open the dataset, or the group of a sparse matrix, at `place` in an HDF5 file; the only one if it is empty."""
+def open_hdf5(path: Path, place: str, left_out: tuple[str, ...]) -> Store:
+    """Open the dataset, or the group of a sparse matrix, at `place` in an HDF5 file; the only one if it is empty.
+
+    The columns of a table may be chosen after another colon, or be `left_out` as ``table:column``.
+    """
     file = library("h5py", "hdf5", path.suffix).File(path, "r")
-    return _open(str(path), file, place, file.close)
+    return _open(str(path), file, place, left_out, file.close)
 
 
-def open_zarr(path: Path, place: str) -> Store:
-    """Open the array, or the group of a sparse matrix, at `place` in a Zarr store; the only one if it is empty."""
+def open_zarr(path: Path, place: str, left_out: tuple[str, ...]) -> Store:
+    """Open the array, or the group of a sparse matrix, at `place` in a Zarr store in the same way."""
     root = library("zarr", "zarr", ".zarr").open(str(path), mode="r")
     if _is_array(root):
-        if place:
+        if place and not _is_table(root):
             raise StoreError(f"{path}: is itself an array, and has no {place!r} in it.")
-        return _store(str(path), root, lambda: None)
-    return _open(str(path), root, place, lambda: None)
+        return _store(str(path), root, place, _columns_of("", left_out), lambda: None)
+    return _open(str(path), root, place, left_out, lambda: None)
 
 
 def is_zarr(path: Path) -> bool:
@@ -40,10 +46,10 @@ def is_zarr(path: Path) -> bool:
     return any((path / name).exists() for name in _ZARR_FILES)
 
 
-def _open(file: str, root: Any, place: str, close: Callable[[], None]) -> Store:
+def _open(file: str, root: Any, place: str, left_out: tuple[str, ...], close: Callable[[], None]) -> Store:
     try:
         if not place and _is_csr(root):
-            return _store(file, root, close)
+            return _store(file, root, "", (), close)
         found = dict(_matrices(root, ""))
         if not found:
             raise StoreError(f"{file}: holds no dataset.")
@@ -51,9 +57,12 @@ def _open(file: str, root: Any, place: str, close: Callable[[], None]) -> Store:
         name = place.strip("/") or (OURS if OURS in found else next(iter(found)) if len(found) == 1 else "")
         if not name:
             raise StoreError(f"{file}: holds several datasets, {there}: choose one as in {file}:/{next(iter(found))}.")
-        if name not in found:
+        table, _, columns = name.rpartition(":")
+        if name in found:
+            table, columns = name, ""
+        elif table not in found or not _is_table(found[table]):
             raise StoreError(f"{file}: has no dataset {name!r}; there are {there}.")
-        return _store(f"{file}:/{name}", found[name], close)
+        return _store(f"{file}:/{table}", found[table], columns, _columns_of(table, left_out), close)
     except BaseException:
         close()
         raise
@@ -76,6 +85,16 @@ def _is_array(item: Any) -> bool:
     return hasattr(item, "shape")
 
 
+def _is_table(item: Any) -> bool:
+    return _is_array(item) and getattr(np.dtype(item.dtype), "names", None) is not None
+
+
+def _columns_of(table: str, left_out: tuple[str, ...]) -> tuple[str, ...]:
+    """Return those columns of `left_out` that are of this table."""
+    parts = (one.rpartition(":") for one in left_out)
+    return tuple(column for name, _, column in parts if name == table)
+
+
 def _is_csr(group: Any) -> bool:
     return _members(group).keys() >= CSR_PARTS
 
@@ -84,9 +103,12 @@ def _size(item: Any) -> str:
     return f"({' x '.join(map(str, item.shape))})" if _is_array(item) else "(sparse)"
 
 
-def _store(name: str, item: Any, close: Callable[[], None]) -> Store:
+def _store(name: str, item: Any, columns: str, left_out: tuple[str, ...], close: Callable[[], None]) -> Store:
     if _is_array(item):
         _check_chunks(name, item)
+        if _is_table(item):
+            chosen = tuple(columns.split(",")) if columns else ()
+            return RecordStore(name, item, chosen, left_out, chunk=_rows_stored_together(item), close=close)
         return ArrayStore(name, item, chunk=_rows_stored_together(item), close=close)
     members = _members(item)
     for part in CSR_PARTS:

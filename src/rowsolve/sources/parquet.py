@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rowsolve.sources.columns import listed, wanted_columns
+from rowsolve.sources.columns import numeric_columns
 from rowsolve.sources.store import StoreError, kept_dtype, library
 from rowsolve.sources.streams import Streamed
 
@@ -22,9 +22,14 @@ _BYTES_OF_A_COLUMN = 3 << 20  # a page of 1 MB as it is stored, unpacked, and it
 
 
 class ParquetStore(Streamed):
-    """The numeric columns of a Parquet file, or those chosen by name. A null is read as NaN."""
+    """The columns of a Parquet file that are chosen by name, or all but some: they must hold numbers.
 
-    def __init__(self, path: Path, chosen: tuple[str, ...], left_out: tuple[str, ...]) -> None:
+    A null is an error, or is read as NaN if `allow_nan`.
+    """
+
+    def __init__(
+        self, path: Path, chosen: tuple[str, ...], left_out: tuple[str, ...], *, allow_nan: bool = False
+    ) -> None:
         parquet = library("pyarrow.parquet", "parquet", ".parquet")
         # Pages are read as they are needed, so that a row group need not fit in memory, and checked.
         self._file = parquet.ParquetFile(path, page_checksum_verification=True, pre_buffer=False, buffer_size=1 << 16)
@@ -37,6 +42,9 @@ class ParquetStore(Streamed):
             super().__init__(
                 str(path), (self._starts[-1], len(fields)), given, chunk=max(sizes, default=1), columns=columns
             )
+            self._allow_nan = allow_nan
+            if not allow_nan:
+                self._find_nulls([field.name for field in fields if field.nullable])
         except BaseException:
             self._file.close()
             raise
@@ -48,6 +56,30 @@ class ParquetStore(Streamed):
         kept = _KEPT_BY_ARROW + _KEPT_FOR_A_COLUMN * self.shape[1]
         kept = min(kept, 2.0 * self.shape[0] * self.bytes_per_row)
         return kept + min(super().least_bytes, _BYTES_OF_A_COLUMN * self.shape[1]) + self.bytes_per_row
+
+    def _find_nulls(self, columns: list[str]) -> None:
+        """Raise if the file tells that a value is missing in one of these columns: in which row, is looked up then."""
+        metadata, schema = self._file.metadata, self._file.schema
+        places = {schema.column(i).path: i for i in range(len(schema))} if columns else {}
+        for group in range(metadata.num_row_groups):
+            chunks = metadata.row_group(group)
+            with_nulls = [name for name in columns if _has_nulls(chunks.column(places[name]))]
+            if with_nulls:
+                table = self._file.read_row_group(group, columns=with_nulls, use_threads=False)
+                self._refuse_nulls(table.select(with_nulls).combine_chunks(), self._starts[group])
+
+    def _refuse_nulls(self, batch: Any, first: int) -> None:
+        """Raise for the first row, counted from `first` on, in which a value is missing."""
+        found = []
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            if column.null_count:
+                found.append((first + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False))), name))
+        if found:
+            row, name = min(found)
+            raise StoreError(
+                f"{self.name}: column {name!r} has no value in row {row}: fill it in, or remove such rows (and their "
+                "entries of `b`)."
+            )
 
     def _group_of(self, row: int) -> int:
         return int(np.searchsorted(self._starts, row, side="right")) - 1
@@ -61,8 +93,10 @@ class ParquetStore(Streamed):
             first = self._starts[group]
             for batch in self._file.iter_batches(batch_size, row_groups=[group], columns=names, use_threads=False):
                 # A prefix of a name brings nested columns along: keep those that were asked for.
-                plain = batch.select(names).cast(self._schema, safe=False)
-                yield first, plain.to_tensor(null_to_nan=True).to_numpy()
+                wanted = batch.select(names)
+                if not self._allow_nan:
+                    self._refuse_nulls(wanted, first)
+                yield first, wanted.cast(self._schema, safe=False).to_tensor(null_to_nan=True).to_numpy()
                 first += batch.num_rows
 
     def close(self) -> None:
@@ -72,15 +106,9 @@ class ParquetStore(Streamed):
 
 
 def _pick(name: str, schema: Any, chosen: tuple[str, ...], left_out: tuple[str, ...]) -> list[Any]:
-    """Return the fields that are wanted: those chosen, or all that hold numbers except those left out."""
-    names = [field.name for field in schema if _is_numeric(field)]
-    for one in chosen:
-        if one in schema.names and one not in names:
-            raise StoreError(f"{name}: column {one!r} must hold real numbers, got {schema.field(one).type}.")
-    wanted = wanted_columns(name, names, chosen, left_out)
-    if not wanted:
-        raise StoreError(f"{name}: has no column of numbers; there are {listed(schema.names)}.")
-    return [schema.field(one) for one in wanted]
+    """Return the fields that are wanted: those chosen, or all except those left out; they must hold numbers."""
+    others = {field.name: str(field.type) for field in schema if not _is_numeric(field)}
+    return [schema.field(one) for one in numeric_columns(name, schema.names, others, chosen, left_out)]
 
 
 def _is_numeric(field: Any) -> bool:
@@ -88,6 +116,12 @@ def _is_numeric(field: Any) -> bool:
 
     kinds = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
     return any(is_kind(field.type) for is_kind in kinds)
+
+
+def _has_nulls(chunk: Any) -> bool:
+    """Tell whether a column is known to lack values in a row group, which need not be known."""
+    statistics = chunk.statistics
+    return statistics is not None and statistics.has_null_count and statistics.null_count > 0
 
 
 def _given(field: Any) -> np.dtype:

@@ -186,6 +186,9 @@ def _as_array(values: Any, name: str) -> np.ndarray:
         raise TypeError(
             f"`{name}` must be real, got {array.dtype}: stack the real and the imaginary parts into one real system."
         )
+    if array.dtype.names is not None:
+        columns = ", ".join(f"{name}[{column!r}]" for column in array.dtype.names[:2])
+        raise TypeError(f"`{name}` must be an array of numbers, got records: pass np.column_stack([{columns}, ...]).")
     if kind not in "fiub":
         raise TypeError(f"`{name}` must hold real numbers, got an array of dtype {array.dtype}.")
     return array

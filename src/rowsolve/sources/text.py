@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import io
+import math
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from rowsolve.sources.columns import wanted_columns
+from rowsolve.sources.columns import choose_words, listed, wanted_columns
+from rowsolve.sources.finite import column_words
 from rowsolve.sources.store import StoreError
 from rowsolve.sources.streams import Streamed
 
@@ -34,11 +37,14 @@ class CSVStore(Streamed):
     """Numbers separated by commas; a first line without a single number holds names. Empty lines do not count.
 
     Opening it counts the lines and notes where blocks of them begin, so that reading can begin at any of them. With
-    pyarrow, blocks are read nearly three times as fast as by numpy.
+    pyarrow, blocks are read nearly three times as fast as by numpy. Columns that are not wanted may hold anything. An
+    empty cell is an error, or is read as NaN if `allow_nan`.
     """
 
-    def __init__(self, path: Path, chosen: tuple[str, ...], left_out: tuple[str, ...]) -> None:
-        self.name = str(path)
+    def __init__(
+        self, path: Path, chosen: tuple[str, ...], left_out: tuple[str, ...], *, allow_nan: bool = False
+    ) -> None:
+        self.name, self._allow_nan, self._left_out = str(path), allow_nan, left_out
         self._file = path.open("rb")
         try:
             names = self._skip_names()
@@ -46,10 +52,16 @@ class CSVStore(Streamed):
             n_rows = self._n_rows
             if not n_rows:
                 raise StoreError(f"{path}: holds no numbers.")
-            self._n_fields = next(self._lines_of(self._index[0])).count(b",") + 1
-            self._picked, columns = _pick(self.name, names, self._n_fields, chosen, left_out)
-            shape = (n_rows, self._n_fields if self._picked is None else len(self._picked))
+            number, line = next(self._lines_of(self._index[0]))
+            self._n_fields = len(_fields(line))
+            self._names = names if names is not None and len(names) == self._n_fields else None
+            self._picked = self._pick(names, chosen, left_out)
+            columns = None if self._names is None else tuple(self._names[j] for j in self._picked)
+            shape = (n_rows, len(self._picked))
             super().__init__(self.name, shape, np.dtype(float), chunk=-(-n_rows // len(self._index)), columns=columns)
+            wrong = self._wrong(number, line)
+            if wrong:
+                raise StoreError(wrong)
         except BaseException:
             self._file.close()
             raise
@@ -70,12 +82,26 @@ class CSVStore(Streamed):
             self._n_skipped += 1
             if not line:
                 raise StoreError(f"{self.name}: holds no numbers.")
-        fields = line.decode("utf-8").split(",")
+        line.decode("utf-8")  # what is no text is refused
+        fields = _fields(line)
         if any(map(_is_number, fields)):
             self._file.seek(start)
             self._n_skipped -= 1
             return None
-        return tuple(field.strip().strip('"') for field in fields)
+        return tuple(field.strip() for field in fields)
+
+    def _pick(self, names: tuple[str, ...] | None, chosen: tuple[str, ...], left_out: tuple[str, ...]) -> list[int]:
+        """Return which columns are wanted."""
+        if not chosen and not left_out:
+            return list(range(self._n_fields))
+        if names is None:
+            raise StoreError(f"{self.name}: has no line of names, so no column can be chosen by name.")
+        if self._names is None:
+            raise StoreError(
+                f"{self.name}: has {len(names)} names in its first line but {self._n_fields} columns, so none can be "
+                "chosen by name."
+            )
+        return [names.index(one) for one in wanted_columns(self.name, names, chosen, left_out)]
 
     def _find_blocks(self) -> Iterator[_Block]:
         """Read the file once and yield the blocks that hold rows."""
@@ -89,9 +115,10 @@ class CSVStore(Streamed):
             offset, row, line = offset + len(lines), row + n_rows, line + len(all_lines)
         self._n_rows = row
 
-    def _lines_of(self, block: _Block) -> Iterator[bytes]:
-        """Yield the lines of a block that are not empty."""
-        return (line for line in self._bytes_of(block).splitlines() if line.strip())
+    def _lines_of(self, block: _Block) -> Iterator[tuple[int, bytes]]:
+        """Yield the lines of a block that are not empty, and their numbers."""
+        lines = enumerate(self._bytes_of(block).splitlines(), block.first_line)
+        return ((number, line) for number, line in lines if line.strip())
 
     def _bytes_of(self, block: _Block) -> bytes:
         self._file.seek(block.offset)
@@ -108,37 +135,54 @@ class CSVStore(Streamed):
 
     def _blocks(self, row: int) -> Iterator[tuple[int, np.ndarray]]:
         for block in self._index[self._number_of_block(row) :]:
-            values = self._numbers_in(block)
-            yield block.first_row, values if self._picked is None else values[:, self._picked]
+            yield block.first_row, self._numbers_in(block)
 
     def _numbers_in(self, block: _Block) -> np.ndarray:
         lines = self._bytes_of(block)
-        values = _fast(lines, self._n_fields)
+        some = self._picked if self._picked != list(range(self._n_fields)) else None
+        values = _fast(lines, self._n_fields, self._picked, allow_nan=self._allow_nan)
         if values is not None and len(values) == block.n_rows:
             return values
         try:
-            values = np.loadtxt(io.BytesIO(lines), delimiter=",", ndmin=2, comments=None)
+            values = _slow(lines, some, allow_nan=self._allow_nan)
         except ValueError as error:
             raise StoreError(self._odd_line(block) or f"{self.name}: {error}") from None
-        if values.shape != (block.n_rows, self._n_fields):
+        odd = self._odd_line(block) if some else ""  # then numpy does not mind a line that is too long
+        if odd or values.shape != (block.n_rows, len(self._picked)):
             words = f"{self.name}: line {block.first_line} and the next were {block.n_rows} rows, and are {len(values)}"
-            raise StoreError(self._odd_line(block) or f"{words}: it has changed since it was opened.")
+            raise StoreError(odd or self._odd_line(block) or f"{words}: it has changed since it was opened.")
         return values
 
     def _odd_line(self, block: _Block) -> str:
         """Say what is wrong with the first line that is not as it should be."""
-        for number, line in enumerate(self._bytes_of(block).splitlines(), block.first_line):
-            fields = line.decode("utf-8", "replace").split(",")
-            place = f"{self.name}, line {number}: expected numbers separated by commas"
-            wrong = next((field.strip() for field in fields if not _is_number(field)), None)
-            if not line.strip():
-                continue
-            if wrong is not None:
-                hint = " Replace semicolons and tabs by commas." if b";" in line or b"\t" in line else ""
-                return f"{place}, got {wrong!r}.{hint}"
-            if len(fields) != self._n_fields:
-                return f"{place}, {self._n_fields} of them as in the lines before, got {len(fields)}."
+        return next(filter(None, (self._wrong(number, line) for number, line in self._lines_of(block))), "")
+
+    def _wrong(self, number: int, line: bytes) -> str:
+        """Say what is wrong with a line; nothing if it is as it should be."""
+        fields, place = _fields(line), f"{self.name}, line {number}"
+        expected = f"{place}: expected numbers separated by commas"
+        if len(fields) != self._n_fields:
+            return f"{expected}, {self._n_fields} of them as in the lines before, got {len(fields)}."
+        empty = [j for j in self._picked if not fields[j].strip()]
+        text = [j for j in self._picked if j not in empty and not _is_number(fields[j])]
+        if text and self._n_fields == 1:
+            hint = " Replace semicolons and tabs by commas." if b";" in line or b"\t" in line else ""
+            return f"{expected}, got {fields[0].strip()!r}.{hint}"
+        if text:
+            got = [f"{fields[j].strip()!r} in {column_words(self._names, j)}" for j in text]
+            return f"{expected}, got {listed(got)}. {self._how_to_choose(fields)}"
+        if empty and not self._allow_nan:
+            columns = listed([column_words(self._names, j) for j in empty])
+            return (
+                f"{place}: {columns} {'has' if len(empty) == 1 else 'have'} no value: fill it in, or remove such lines."
+            )
         return ""
+
+    def _how_to_choose(self, fields: Sequence[str]) -> str:
+        if self._names is None:
+            return "To choose some columns, give all of them names in a first line."
+        pairs = zip(self._names, fields, strict=True)
+        return choose_words(self.name, [one for one, cell in pairs if _is_number(cell) and one not in self._left_out])
 
     def close(self) -> None:
         """Let go of the file."""
@@ -146,36 +190,43 @@ class CSVStore(Streamed):
         self._file.close()
 
 
-def _pick(name, names, n_fields, chosen, left_out) -> tuple[list[int] | None, tuple[str, ...] | None]:
-    """Return which columns are wanted (None for all) and their names (None if they have none)."""
-    if names is not None and len(names) != n_fields:
-        names = None
-    if not chosen and not left_out:
-        return None, names
-    if names is None:
-        raise StoreError(f"{name}: has no line of names, so no column can be chosen by name.")
-    wanted = wanted_columns(name, names, chosen, left_out)
-    return [names.index(one) for one in wanted], wanted
-
-
-def _fast(lines: bytes, n_fields: int) -> np.ndarray | None:
+def _fast(lines: bytes, n_fields: int, picked: Sequence[int], *, allow_nan: bool) -> np.ndarray | None:
     """Return the numbers in `lines` by pyarrow; None if it is not there, or if anything is not plain."""
     try:
         import pyarrow as pa
-        from pyarrow import csv
+        from pyarrow import csv as arrow
     except ImportError:
         return None
-    names = [str(i) for i in range(n_fields)]
+    names, wanted = [str(j) for j in range(n_fields)], [str(j) for j in picked]
+    empty = {"null_values": [""] if allow_nan else [], "include_columns": wanted}
     try:
-        table = csv.read_csv(
+        table = arrow.read_csv(
             pa.py_buffer(lines),
-            read_options=csv.ReadOptions(column_names=names, block_size=len(lines) + 1),
-            parse_options=csv.ParseOptions(quote_char=False),
-            convert_options=csv.ConvertOptions(column_types=dict.fromkeys(names, pa.float64()), null_values=[]),
+            read_options=arrow.ReadOptions(column_names=names, block_size=len(lines) + 1),
+            parse_options=arrow.ParseOptions(quote_char='"' if b'"' in lines else False),
+            convert_options=arrow.ConvertOptions(column_types=dict.fromkeys(wanted, pa.float64()), **empty),
         )
     except pa.ArrowInvalid:
         return None  # numpy finds out what is wrong, or knows how to read it
-    return np.vstack([batch.to_tensor().to_numpy() for batch in table.to_batches()])
+    return np.vstack([batch.to_tensor(null_to_nan=True).to_numpy() for batch in table.to_batches()])
+
+
+def _slow(lines: bytes, picked: Sequence[int] | None, *, allow_nan: bool) -> np.ndarray:
+    """Return the numbers in `lines` by numpy."""
+    return np.loadtxt(
+        io.BytesIO(lines), delimiter=",", ndmin=2, comments=None, usecols=picked, encoding="utf-8",
+        quotechar='"' if b'"' in lines else None, converters=_number_or_nan if allow_nan else None,
+    )  # fmt: skip
+
+
+def _number_or_nan(field: str) -> float:
+    return float(field) if field.strip() else math.nan
+
+
+def _fields(line: bytes) -> list[str]:
+    """Return what is between the commas of a line; those in quotation marks are no separators."""
+    text = line.decode("utf-8", "replace").rstrip("\r\n")
+    return next(csv.reader([text])) if '"' in text else text.split(",")
 
 
 def _is_number(field: str) -> bool:

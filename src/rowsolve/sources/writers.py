@@ -134,8 +134,9 @@ class ParquetWriter(Writer):
         import pyarrow as pa
 
         number = pa.from_numpy_dtype(layout.dtype)
-        fields = [(name, pa.float64() if name in layout.rhs else number) for name in _names(layout)]
-        self._schema = pa.schema(fields)
+        kinds = {name: pa.float64() if name in layout.rhs else number for name in _names(layout)}
+        # No value is ever missing: whoever reads it need not look for that.
+        self._schema = pa.schema([pa.field(name, kind, nullable=False) for name, kind in kinds.items()])
         # Numbers that hardly ever repeat: a dictionary of them would only cost.
         self._file = parquet.ParquetWriter(path, self._schema, use_dictionary=False, write_page_checksum=True)
 
