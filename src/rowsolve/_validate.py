@@ -20,7 +20,7 @@ from rowsolve.methods import METHODS, Method, Refined
 from rowsolve.methods.base import positive_integer
 from rowsolve.sources import Source, Store, StoredRows, open_rows
 from rowsolve.sources.arrangement import read_arrangement
-from rowsolve.sources.files import is_place, load_matrix, load_vector, opened_with_b
+from rowsolve.sources.files import is_place, load_matrix, opened_with_b, vector_of
 from rowsolve.sources.rows import as_columns
 from rowsolve.sources.stored import free_memory, memory_for
 
@@ -51,7 +51,8 @@ def system_in_memory(A: Any, b: Any) -> tuple[Source, np.ndarray, float]:
                 f"{store.name}: would take {size / 1e9:.3g} GB of memory, of which {free / 1e9:.3g} GB are free. "
                 "A .npy file of floats is mapped, takes none: `rowsolve convert` makes one (`solve` needs none)."
             )
-        source = _looked_at(_in_memory(store), all_of_it=not store.is_mapped)
+        source = _in_memory(store)
+        _look_at(source, all_of_it=not store.is_mapped)
         return source, *_sides_of(values, source, _name_of(b))
 
 
@@ -72,7 +73,7 @@ def opened_system(
         source = _source_of(store, allowed, threads, values)
         try:
             if check_finite:
-                source = _looked_at(source, all_of_it=all_of_it or (is_place(A) and not store.is_mapped))
+                _look_at(source, all_of_it=all_of_it or (is_place(A) and not store.is_mapped))
             sides, eps = _sides_of(values, source, _name_of(b), check_finite=check_finite)
             arrangement = read_arrangement(store.name, store.shape, sides, load_matrix)
             object.__setattr__(source, "arrangement", arrangement)
@@ -87,9 +88,8 @@ def system_of(
     """Return a system whose A is in memory."""
     source = open_rows(A)
     if check_finite:
-        source = _looked_at(source, all_of_it=all_of_it)
-    values = load_vector(b) if is_place(b) else b
-    return source, *_sides_of(values, source, _name_of(b), check_finite=check_finite)
+        _look_at(source, all_of_it=all_of_it)
+    return source, *_sides_of(vector_of(b), source, _name_of(b), check_finite=check_finite)
 
 
 def _source_of(store: Store, allowed: float | None, threads: int, values: Any) -> Source:
@@ -106,23 +106,19 @@ def _in_memory(store: Store) -> Source:
     return open_rows(store.whole(), store.name if store.files else "", store.columns)
 
 
-def _looked_at(source: Source, *, all_of_it: bool) -> Source:
-    """Return `source`; raise if there is NaN or infinity in it, as far as a look at all of it takes no time.
+def _look_at(source: Source, *, all_of_it: bool) -> None:
+    """Raise if there is NaN or infinity in A, as far as a look at all of it takes no time.
 
     A larger one is looked at as its rows are read, unless `all_of_it` has been read a moment ago, or will be.
     """
+    odd = None
     if isinstance(source, StoredRows):
         odd = source.store.odd
-    elif source.checked:
-        odd = None
-    elif all_of_it or source.n_numbers <= _numbers_to_look_at(source):
+    elif not source.checked and (all_of_it or source.n_numbers <= _numbers_to_look_at(source)):
         odd = source.first_not_finite()
         object.__setattr__(source, "checked", True)
-    else:
-        return source
     if odd is not None:
         raise source.not_finite(*odd)
-    return source
 
 
 def _numbers_to_look_at(source: Source) -> float:
@@ -230,8 +226,7 @@ def start_of(x0: Any, n_columns: int, sides: np.ndarray) -> np.ndarray:
     shape = (n_columns, *sides.shape[1:])
     if x0 is None:
         return np.zeros(shape[::-1])
-    values = load_vector(x0) if is_place(x0) else x0
-    start, _ = as_columns(values, "x0", n_columns, "column of `A`", place=_name_of(x0))
+    start, _ = as_columns(vector_of(x0), "x0", n_columns, "column of `A`", place=_name_of(x0))
     if start.shape != shape:
         raise ValueError(f"`x0` must have the shape of x, {shape}, got {start.shape}.")
     return start.T.copy()

@@ -25,7 +25,7 @@ from rowsolve.sources.text import CSVStore
 
 __all__ = [
     "ENDINGS", "ending_of", "files_of", "files_of_system", "is_place", "load_matrix", "load_system", "load_vector",
-    "open_store", "open_system", "opened", "opened_with_b", "split_place",
+    "open_store", "open_system", "opened", "opened_with_b", "split_place", "vector_of",
 ]  # fmt: skip
 
 _SPARSE_KEYS = {"format", "shape", "data"}
@@ -98,10 +98,10 @@ def open_system(A: Any, b: Any, *, allow_nan: bool = False) -> tuple[Store, Stor
 def load_system(A: Any, b: Any) -> tuple[Any, Any]:
     """Return `A` and `b`, read into memory where they are files or streams (.npy is mapped), else as they are."""
     if not (_is_place(A) or _is_factory(A)):
-        return A, load_vector(b) if _is_place(b) else b
+        return A, vector_of(b)
     with opened(A, leave_out=_columns_of_b(A, b)) as store:
         b = _b_of(store, b)
-        return store.whole(), load_vector(b) if _is_place(b) else b
+        return store.whole(), vector_of(b)
 
 
 @contextmanager
@@ -111,7 +111,7 @@ def opened_with_b(A: Any, b: Any) -> Iterator[tuple[Store, Any]]:
         if store.ndim != 2:
             raise StoreError(f"{store.name}: expected two dimensions, rows and columns: got {store.shape[0]} numbers.")
         b = _b_of(store, b)
-        yield store, load_vector(b) if _is_place(b) else b
+        yield store, vector_of(b)
 
 
 def files_of(where: Any) -> tuple[Path, ...]:
@@ -175,6 +175,11 @@ def load_vector(path: str | PathLike[str]) -> np.ndarray:
     found = load_matrix(path)
     array = found.toarray() if hasattr(found, "toarray") else np.asarray(found)
     return array.reshape(-1) if array.ndim == 2 and 1 in array.shape else array
+
+
+def vector_of(values: Any) -> Any:
+    """Return `values`, read if they are in a file."""
+    return load_vector(values) if _is_place(values) else values
 
 
 def split_place(where: str | PathLike[str]) -> tuple[Path, str]:
