@@ -304,6 +304,18 @@ def _long(rng, n, p):
     return np.hstack([np.ones((n, 1)), rng.standard_normal((n, p)) * 10.0 ** rng.uniform(-1, 3, p)])
 
 
+@kind("wide-units", "wide")
+def _wide_units(rng, n, p):
+    return rng.standard_normal((n, p)) * 10.0 ** rng.uniform(-1, 10, p)
+
+
+@kind("wide-table", "wide")
+def _wide_table(rng, n, p):
+    """Build a small table with more levels of text than rows: an intercept, some large numbers, zeros and ones."""
+    numbers = rng.standard_normal((n, 3)) * 10.0 ** rng.uniform(0, 10, 3)
+    return np.hstack([np.ones((n, 1)), numbers, np.eye(n), _one_hot_block(rng, n, p)])
+
+
 @kind("grid")
 def _grid(rng, n, p):
     """Build the second differences of a square, or the points within it between its corners."""

@@ -6,7 +6,7 @@ import pytest
 from honesty import verdict_of
 
 # Raise COUNT, and try other seeds, as `solve` gets better: a seed is here only if all of its systems pass.
-SEED, COUNT = 31, 168  # four of each kind
+SEED, COUNT = 107, 176  # four of each kind
 SEED_OF_BOUNDS, COUNT_OF_BOUNDS = 0, 66
 
 pytestmark = pytest.mark.compiled  # sizes of up to 5,000 x 200
