@@ -49,7 +49,7 @@ bench-kmeans: .venv/ready-bench
 honesty: .venv/ready
 	$(RUN) benchmarks/honesty.py $(ARGS)
 
-# make tables ARGS="--sample 0.1", ARGS="--one-hot", ARGS="--bounds", ARGS="--only wooldridge/wage1"
+# make tables ARGS="--sample 1", ARGS="--one-hot", ARGS="--bounds", ARGS="--sample 1 --only wooldridge/wage1"
 tables: .venv/ready-tables
 	$(RUN) benchmarks/tables.py $(ARGS)
 
