@@ -126,8 +126,8 @@ def solve(
         Called with an `Event` after every burst of rows; returning True stops the run.
     checkpoint : path, optional
         A file for the state of the solve, replaced every 5 seconds or so, whole or not at all. It is left there: remove
-        it when x is safe. It holds numbers, text and arrays, nothing that could be run. Raises ValueError if `A`, `b` or
-        `x0` is read from it.
+        it when x is safe. It holds numbers, text and arrays, nothing that could be run. Must not be a file that `A`,
+        `b` or `x0` is read from.
     resume : bool
         Go on from `checkpoint`, if there is such a file: x is then the same, bit for bit, as without an interruption.
         One of other data or other arguments is refused (`max_passes`, `max_seconds` and `callback` may be others).

@@ -426,7 +426,7 @@ class System:
 
     saved: ClassVar[dict[str, Kind]] = {
         "rank": optional(integer(0, "p")),
-        **dict.fromkeys(("rank_is_clear", "unique"), flag),
+        **dict.fromkeys(("rank_is_clear", "unique", "all_checked"), flag),
         "optimality": optional(number),
         "residual_norm": number,
         "rows_read": integer(),
