@@ -40,7 +40,7 @@ def run_case(case: Case, rules: Rules, *, quick: bool, console: Console) -> Resu
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder, console.status(f"{case.name}: building") as status:
         system = case.make(Path(folder), quick=quick)
-        contestants, absent = line_up(threads=rules.threads)
+        contestants, absent = line_up(threads=rules.threads, outliers=case.outliers)
         status.update(f"{case.name}: the solution to judge by")
         busy = busy_cores()
         with blas_threads(rules.threads):

@@ -59,7 +59,9 @@ def test_table__has_ratios_and_words(capsys):
 def quick_bench(tmp_path, monkeypatch):
     """A function that runs the command with results in a folder of its own and a small field."""
     monkeypatch.setattr(bench, "RESULTS", tmp_path)
-    monkeypatch.setattr(bench, "line_up", lambda threads: (line_up(threads=threads)[0][:2], {"x": "not installed"}))
+    monkeypatch.setattr(
+        bench, "line_up", lambda threads, outliers: (line_up(threads=threads)[0][:2], {"x": "not installed"})
+    )
 
     def run(*args):
         monkeypatch.setattr(sys, "argv", ["race.py", *args])

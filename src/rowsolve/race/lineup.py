@@ -15,8 +15,12 @@ __all__ = ["PEERS", "line_up"]
 PEERS: tuple[type[Contestant], ...] = (LSMR, LSQR, Cholesky, Lstsq, LinearRegression, SGD, Kaczmarz)
 
 
-def line_up(methods: Sequence[str] = (), threads: int | None = None) -> tuple[list[Contestant], dict[str, str]]:
+def line_up(
+    methods: Sequence[str] = (), threads: int | None = None, outliers: str = "keep"
+) -> tuple[list[Contestant], dict[str, str]]:
     """Return ``rowsolve auto``, the named `methods` of rowsolve and all peers that are installed; and who is absent.
+
+    `outliers` is what ``rowsolve auto`` is told of them.
 
     Returns
     -------
@@ -25,7 +29,8 @@ def line_up(methods: Sequence[str] = (), threads: int | None = None) -> tuple[li
     absent : dict
         Name -> why it is not there.
     """
-    ours = [Rowsolve(method, threads) for method in dict.fromkeys(("auto", *methods))]
+    ours = [Rowsolve(outliers=outliers, threads=threads)]
+    ours += [Rowsolve(method, threads) for method in dict.fromkeys(methods) if method != "auto"]
     peers = [peer() for peer in PEERS]
     absent = {
         peer.name: f"not installed (pip install {peer.package})" for peer in peers if find_spec(peer.library) is None

@@ -23,6 +23,7 @@ class Rowsolve(Contestant):
     method: str = "auto"
     threads: int | None = None
     seed: int = 0
+    outliers: str = "keep"
 
     library: ClassVar[str] = "rowsolve"
     package: ClassVar[str] = "rowsolve"
@@ -41,7 +42,7 @@ class Rowsolve(Contestant):
         """
         end = time.perf_counter() + seconds
         solution = rowsolve.solve(
-            A, b, self.method, rtol=setting, rng=self.seed, threads=self.threads,
+            A, b, self.method, rtol=setting, rng=self.seed, threads=self.threads, outliers=self.outliers,
             memory=MEMORY if isinstance(A, np.memmap) else None,
             callback=lambda _: time.perf_counter() > end,
         )  # fmt: skip
