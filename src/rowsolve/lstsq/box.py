@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ _EPS = float(np.finfo(float).eps)
 _ROUNDING = 2.0  # units of rounding in a gradient
 _FAR = 30.0  # times that: an x with such a gradient is not optimal
 _EXCHANGES = 10  # times p, at most
-_BLOCKS = 20  # exchanges of many entries at once, before they are exchanged one by one
+_CHANCES = 5  # exchanges of many entries at once that may leave as many wrong, before they are exchanged one by one
 
 
 class BoxFit(NamedTuple):
@@ -48,13 +49,19 @@ class BoxFit(NamedTuple):
 
 
 def fit_within(
-    A: np.ndarray, b: np.ndarray, bounds: tuple[np.ndarray, np.ndarray], x0: np.ndarray, damp: float
+    A: np.ndarray,
+    b: np.ndarray,
+    bounds: tuple[np.ndarray, np.ndarray],
+    x0: np.ndarray,
+    damp: float,
+    has_time: Callable[[], bool] = lambda: True,
 ) -> BoxFit:
     """Minimise ``norm(A x - b)**2 + damp**2 norm(x)**2`` for x within `bounds`, starting from `x0` within them.
 
     The rows are reduced to a triangle. Entries of x are free or on a bound (Stark and Parker 1995): the free ones are
     solved for, and stopped at the first bound that they meet; when all are within, the entry on a bound whose slope
-    leads inwards the most becomes free. At first many are exchanged at once.
+    leads inwards the most becomes free. At first many are exchanged at once. When `has_time` says so, the best x so far
+    is returned.
     """
     from scipy.linalg import qr
 
@@ -64,7 +71,7 @@ def fit_within(
     both = qr(np.column_stack([whole / lengths, right / size]), mode="r", check_finite=False)[0][: len(x0) + 1]
     low, high = (bound * lengths / size for bound in bounds)
     state = _Exchange(both[:, :-1], both[:, -1], low, high, np.clip(x0 * lengths / size, low, high))
-    state.run()
+    state.run(has_time)
     x = np.clip(state.x / lengths * size, *bounds)
     x[state.place < 0], x[state.place > 0] = bounds[0][state.place < 0], bounds[1][state.place > 0]
     r = right - whole @ x
@@ -98,14 +105,14 @@ class _Exchange:
         self.movable = low < high
         self.place = np.where(x <= low, -1, np.where(x >= high, 1, 0))  # on the lower bound, on the upper, free
 
-    def run(self) -> None:
+    def run(self, has_time: Callable[[], bool]) -> None:
         """Exchange until no slope leads inwards, or until rounding makes it go on for ever."""
-        self._in_blocks()
+        self._in_blocks(has_time)
         self._settle()
         barred = np.zeros(self.place.size, dtype=bool)
         for _ in range(_EXCHANGES * self.place.size):
             wanted = self._wanted() & ~barred
-            if not wanted.any():
+            if not wanted.any() or not has_time():
                 return
             j = int(np.argmax(np.where(wanted, np.abs(self.slope()), 0.0)))
             before, cost = self.place[j], self._cost()
@@ -138,19 +145,29 @@ class _Exchange:
             x[free] += Orthogonal(self.R[:, free]).solve((self.c - self.R @ x)[:, None])[:, 0]
         return x
 
-    def _in_blocks(self) -> None:
-        """Exchange all entries that are wrong at once, as long as the best x so far gets better."""
-        best, least, place = self.x.copy(), self._cost(), self.place.copy()
-        for _ in range(_BLOCKS):
-            target = self._target()
-            below, above = (self.place == 0) & (target < self.low), (self.place == 0) & (target > self.high)
-            self.x = np.clip(target, self.low, self.high)
-            self.place[below], self.place[above] = -1, 1
+    def _in_blocks(self, has_time: Callable[[], bool]) -> None:
+        """Exchange all entries that are wrong at once, as long as there are fewer and fewer (Júdice and Pires 1994).
+
+        Free ones are wrong beyond a bound, others with a slope that leads inwards. The best x within bounds is kept.
+        """
+        best, least, place = self.x, self._cost(), self.place.copy()
+        fewest, chances = self.place.size + 1, _CHANCES
+        while chances >= 0 and has_time():
+            self.x = self._target()
+            below, above = ((self.place == 0) & wrong for wrong in (self.x < self.low, self.x > self.high))
+            inwards = self._wanted()
+            count = int(np.count_nonzero(below | above | inwards))
+            self.x = np.clip(self.x, self.low, self.high)
+            self.place = np.where(below, -1, np.where(above, 1, self.place))
             cost = self._cost()
-            if not cost < least:
+            if cost <= least:
+                best, least, place = self.x, cost, self.place.copy()
+            if count == 0:
                 break
-            best, least, place = self.x.copy(), cost, self.place.copy()
-            self.place[self._wanted()] = 0
+            chances = _CHANCES if count < fewest else chances - 1
+            fewest = min(fewest, count)
+            self.place[inwards] = 0
+            self.x = np.where(self.place < 0, self.low, np.where(self.place > 0, self.high, self.x))
         self.x, self.place = best, place
 
     def _settle(self) -> None:

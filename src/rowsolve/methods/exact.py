@@ -123,12 +123,12 @@ def _fit(system: System, rows: np.ndarray, x0: np.ndarray, tolerance: Tolerance)
 
 def _fit_within(system: System, rows: np.ndarray, x0: np.ndarray, tolerance: Tolerance) -> tuple[Step, int]:
     assert system.bounds is not None
-    found = fit_within(rows, system.b, system.bounds, x0, system.damp)
+    found = fit_within(rows, system.b, system.bounds, x0, system.damp, lambda: system.clock.left > 0.0)
     system.optimality, system.unique = found.optimality, found.unique
     norm_x = norm(found.x)
     error = max(found.error, _EPS * math.sqrt(x0.size) * norm_x)
     good = found.is_optimal and error <= tolerance.at(norm_x, norm(x0))
-    status = Status.CONVERGED if good else Status.PRECISION
+    status = Status.CONVERGED if good else Status.PRECISION if system.clock.left > 0.0 else None
     return Step(found.x, error if found.is_optimal else math.nan, status, math.sqrt(found.residual_sq)), found.n_reads
 
 
