@@ -164,7 +164,7 @@ class CSVStore(Streamed):
         if len(fields) != self._n_fields:
             return f"{expected}, {self._n_fields} of them as in the lines before, got {len(fields)}."
         empty = [j for j in self._picked if not fields[j].strip()]
-        text = [j for j in self._picked if j not in empty and not _is_number(fields[j])]
+        text = [j for j in self._picked if fields[j].strip() and not _is_number(fields[j])]
         if text and self._n_fields == 1:
             hint = " Replace semicolons and tabs by commas." if b";" in line or b"\t" in line else ""
             return f"{expected}, got {fields[0].strip()!r}.{hint}"
