@@ -311,7 +311,8 @@ def test_solution__says_what_it_is():
     solution = rowsolve.solve(A, b, rng=0)
     assert solution.converged
     assert "Status.CONVERGED" in repr(solution)
-    assert str(solution.residual).endswith("never used before)")
+    assert str(solution.residual).endswith("over all 300 rows")
+    assert str(rowsolve.solve(A, b, "direct", rng=0).residual).endswith("never used before)")
 
 
 def test_solutions__can_be_compared_and_pickled():

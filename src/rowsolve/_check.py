@@ -88,8 +88,9 @@ def rows_by_b(system: System, rng: np.random.Generator) -> np.ndarray:
     """
     b = system.b
     extremes = np.unique([np.argmin(b, axis=0), np.argmax(b, axis=0)])
-    seen = np.unique(system.b_of_used_rows(_VALUES_LOOKED_AT), axis=0)
-    if b.ndim > 1 or 2 * len(seen) > min(system.n_used, _VALUES_LOOKED_AT):  # hardly a value comes twice
+    used = system.b_of_used_rows(_VALUES_LOOKED_AT) if b.ndim == 1 else extremes
+    seen = np.unique(used)
+    if b.ndim > 1 or 2 * seen.size > used.size:  # hardly a value comes twice
         return extremes
     new = np.flatnonzero(~np.isin(b, seen))
     return np.union1d(extremes, rng.choice(new, min(new.size, _ROWS_BY_VALUE), replace=False))

@@ -331,11 +331,6 @@ class System:
         """Note that every row has been used."""
         self._used[:] = True
 
-    @property
-    def n_used(self) -> int:
-        """How many rows have been used."""
-        return int(np.count_nonzero(self._used))
-
     def b_of_used_rows(self, most: int) -> np.ndarray:
         """Return the right-hand sides of used rows, of some of them if there are many."""
         used = np.flatnonzero(self._used)

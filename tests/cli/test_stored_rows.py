@@ -66,7 +66,7 @@ def test_memory__as_json_is_silent_but_for_the_object(folder):
         (("--resume",), "`resume` needs the file to go on from"),
         (("--checkpoint", "nowhere/state"), "there is no folder nowhere"),
         (("--checkpoint", "other.npy"), "other.npy: exists already: go on from it with resume=True (--resume)"),
-        (("--checkpoint", "other.npy", "--resume"), "other.npy: is not a checkpoint of rowsolve"),
+        (("--checkpoint", "other.npy", "--resume"), "other.npy: is damaged or not a checkpoint of rowsolve"),
         (("--checkpoint", "b.npy", "--resume"), "b.npy: is the file that `b` is read from: choose another name"),
         (("--checkpoint", "A.h5", "--resume"), "A.h5: is the file that `A` is read from: choose another name"),
         (("--checkpoint", "x.npy"), "x.npy: is the file that the checkpoint is written to: choose another name"),

@@ -57,7 +57,7 @@ def inspect(
     >>> A = np.random.default_rng(0).standard_normal((500, 10))
     >>> report = rowsolve.inspect(A, A @ np.ones(10), rng=0)
     >>> report.layout.n_rows, report.noise.relative, report.directions.n_clusters, report.first
-    (500, 0.0, 0, 'direct')
+    (500, 0.0, 0, 'refined')
     """
     source, vector, eps = _validate.system_in_memory(A, b)
     if vector.ndim > 1:

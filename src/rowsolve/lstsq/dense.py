@@ -13,7 +13,9 @@ __all__ = ["Fit", "fit"]
 
 _EPS = float(np.finfo(float).eps)
 _WELL = 1e-4  # reciprocal condition of the triangle of a Gram matrix whose solution has some eight digits
-_LEFT = 10.0  # times eps * cond**2: what a step by normal equations leaves of what it corrects, with a margin
+_LEFT = 10.0  # times the share of the last correction that this one is: what it leaves, with a margin
+_ROOTS = 4.0  # units of rounding in a product of some terms
+_VECTORS = 4
 _TALL = 2  # times p rows, from which on a Gram matrix is cheaper than an orthogonal factor
 _MANY = 1e5  # multiplications that a Gram matrix must take to be worth a try
 _IN_RANGE = 1e100  # lengths of columns whose squares make a Gram matrix
@@ -85,28 +87,34 @@ def _by_cholesky(A: np.ndarray, b: np.ndarray, damp: float, tolerance: Any) -> F
     upper, info = lapack.dpotrf(gram.T, lower=0, overwrite_a=1, clean=0)
     if info != 0 or not (rcond := lapack.dtrcon(upper)[0]) > _WELL:
         return None
-    k, p = b.shape[1], A.shape[1]
-    x, r, errors, n_reads = np.zeros((p, k)), b, np.full(k, math.inf), 2
-    for _ in range(_STEPS):
+    p = A.shape[1]
+    spread = _spread(upper, lengths) / math.sqrt(len(A))
+    x, r, size, n_reads = np.zeros((p, b.shape[1])), b, np.full(b.shape[1], math.inf), 1
+    for step in range(_STEPS):
         slope = A.T @ r - damp * damp * x
-        change = lapack.dpotrs(upper, slope / lengths[:, None])[0] / lengths[:, None]
-        x = x + change
+        change = lapack.dpotrs(upper, slope / lengths[:, None])[0]
+        before, size = size, _norms(change)
+        change /= lengths[:, None]
+        x, n_reads = x + change, n_reads + 2
+        if step == 0:
+            r = b - A @ x
+            continue
+        # Each step leaves the same share of what it corrects, and rounding.
+        rounding = tolerance.eps * spread * (_ROOTS * _norms(lengths[:, None] * x) + _norms(r) / rcond)
+        errors = np.maximum(_norms(change) * np.minimum(_LEFT * size / before, 1.0), rounding)
+        if (errors <= tolerance.at(_norms(x), 0.0)).all():
+            residual_sq = np.einsum("ij,ij->j", r, r) - np.einsum("ij,ij->j", slope, change)
+            return Fit(x.T, errors, np.maximum(residual_sq, 0.0), p, True, n_reads)
         r = b - A @ x
-        n_reads += 1
-        # Each step leaves eps * cond**2 of what it corrects, of columns of unit length, and rounding.
-        spread = float(np.linalg.norm(1.0 / lengths)) / rcond
-        floor = _EPS * spread * (_norms(lengths[:, None] * x) + _norms(r))
-        if tolerance.eps > _EPS:  # the numbers of A and b are themselves rounded
-            as_given = 0.3 * tolerance.eps / math.sqrt(len(A)) * spread * _norms(lengths[:, None] * x)
-            floor = np.maximum(floor, as_given)
-        left = _LEFT * _EPS / rcond**2 * _norms(lengths[:, None] * change) / lengths.min()
-        before, errors = errors, np.maximum(left, floor)
-        allowed = tolerance.at(_norms(x), 0.0)
-        if (errors <= _SURE * allowed).all() or (errors >= _SHRINKS * before).all():
-            break
-    if (errors > allowed).any():  # an orthogonal factor knows better
-        return None
-    return Fit(x.T, errors, np.einsum("ij,ij->j", r, r), p, True, n_reads)
+    return None  # an orthogonal factor knows better
+
+
+def _spread(upper: np.ndarray, lengths: np.ndarray) -> float:
+    """Return the Frobenius norm of ``R**-1``, for columns of these lengths, by some random vectors."""
+    from scipy.linalg import lapack
+
+    noise = np.random.default_rng(0).standard_normal((len(upper), _VECTORS))
+    return float(np.linalg.norm(lapack.dtrtrs(upper, noise)[0] / lengths[:, None])) / math.sqrt(_VECTORS)
 
 
 def _by_qr(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: Any) -> Fit:

@@ -33,6 +33,7 @@ SMALL = 2e9  # multiplications of a dense factor of all rows: some tenths of a s
 AT_ONCE = 5e7  # the same of a factor that takes next to no time
 _SMALL_BOX = 2e8  # the same where entries of x may have to be exchanged many times
 _EPS = float(np.finfo(float).eps)
+_LEAST = 1e-280  # sum of squares below which rows may be too small to be squared
 _COPIES = 3  # of A, while it is factored
 
 
@@ -100,8 +101,8 @@ def by_lapack(system: System, x0: np.ndarray, tolerance: Tolerance) -> Step:
     order = np.arange(n)
     (part,) = system.parts(order)
     (rows,) = gather(part, p, room=math.inf)
-    if not np.isfinite(np.einsum("ij,ij->", rows, rows)):
-        find_odd_rows(system, order)  # raises, unless only the sum leaves the range
+    if not _LEAST < np.einsum("ij,ij->", rows, rows) < math.inf:
+        find_odd_rows(system, order)  # raises, unless all are zero or only the sum leaves the range
     with blas_threads(n * float(p) * min(n, p), system.threads):
         step, n_reads = (
             _fit(system, rows, x0, tolerance) if system.bounds is None else _fit_within(system, rows, x0, tolerance)
