@@ -425,8 +425,8 @@ def draw(seed: int, index: int) -> Draw:
         options["threads"] = 1
     if rng.random() < 0.1:
         options["check"] = "full"
-    if k == 1 and "damp" not in options and rng.random() < (0.5 if wild is not None else 0.1):
-        options["outliers"] = "drop"
+    if k == 1 and "damp" not in options and side != "censored" and rng.random() < (0.1 if wild is None else 0.5):
+        options["outliers"] = "drop"  # of what is censored, the rest may well agree
     return Draw(name, side, A, b, wild, options)
 
 

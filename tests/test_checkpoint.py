@@ -492,7 +492,7 @@ def check_states(path, args, options, expected_parts=()):
     """Go on from one state after another. `expected_parts` tell what one of them must have in it."""
     states, expected = states_on_the_way(path, args, options)
     assert states
-    same(rowsolve.solve(*args, **options), expected)
+    same(rowsolve.solve(*args, check_finite=False, **options), expected)  # with a checkpoint all of A is looked at
     missing = list(expected_parts)
     for state in states:
         path.write_bytes(state)

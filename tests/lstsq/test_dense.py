@@ -64,7 +64,7 @@ def test_estimate__is_near_the_error_that_rounding_leaves(seed, noise):
     found = fitted(A, b, rtol=1e-15)
     exact, error = in_extended_precision(A, b), found.error[0]
     true = np.linalg.norm(found.x[0] - exact)
-    assert true / 4 < error < 30 * true + 10 * EPS * np.linalg.norm(exact)
+    assert true / 4 < error < 100 * true + 10 * EPS * np.linalg.norm(exact)
 
 
 def in_extended_precision(A, b):

@@ -23,6 +23,7 @@ _FEW_NUMBERS = 200_000  # in A: products in extended precision take some ms
 _EPS_LONG = float(np.finfo(np.longdouble).eps)  # on some systems no better than that of float64
 _STEPS = 4  # of refinement, at most; the last ones only measure what rounding leaves
 _SHRINKS = 0.3  # of the last correction, from one step of refinement to the next
+_SAFE = 1e6  # condition up to which a correction by the squares of A tells the error
 _ROUNDING = 0.3  # of a unit, which the numbers of a row are off
 _SURE = 0.1  # of the error allowed: a first correction so small needs no second
 
@@ -128,7 +129,7 @@ def _by_qr(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance:
     change, _ = factor.correct(np.zeros_like(right), whole.T @ (right - whole @ x))
     as_given = tolerance.eps * _of_products(factor, n, x)  # the numbers of A and b are themselves rounded
     error, n_reads = np.maximum(_norms(change), as_given), 5
-    if (error <= _SURE * tolerance.at(_norms(x), _norms(x0.T))).all():
+    if factor.condition < _SAFE and (error <= _SURE * tolerance.at(_norms(x), _norms(x0.T))).all():
         x = x + change
     elif whole.size <= _FEW_NUMBERS and _EPS_LONG < _EPS:
         error, n_reads = _norms(_long_correction(factor, whole, right, x)), 7
