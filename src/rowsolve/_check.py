@@ -76,7 +76,8 @@ def sampled_check(system: System, x: np.ndarray, limit: np.ndarray, rng: np.rand
     order, n_fresh = system.sample(ROWS_TO_CHECK, rng)
     off, total = rows_off(system, order, x, limit)
     if order.size < system.n_rows:
-        off = np.union1d(off, rows_off(system, rows_by_b(system, rng), x, limit)[0])
+        of_others = rows_off(system, rows_by_b(system, rng), x, limit)[0]
+        off = np.union1d(off, of_others) if of_others.size else off
     residual = Residual(_relative(total, system, order), order.size, n_fresh, full=order.size == system.n_rows)
     return Finding(residual, off, n_places=system.places_of(order[:n_fresh]))
 
@@ -87,11 +88,13 @@ def rows_by_b(system: System, rng: np.random.Generator) -> np.ndarray:
     An x from rows whose b are all zero, or all the same, says nothing about the others.
     """
     b = system.b
-    extremes = np.unique([np.argmin(b, axis=0), np.argmax(b, axis=0)])
-    used = system.b_of_used_rows(_VALUES_LOOKED_AT) if b.ndim == 1 else extremes
-    seen = np.unique(used)
-    if b.ndim > 1 or 2 * seen.size > used.size:  # hardly a value comes twice
+    if b.ndim > 1:
+        return np.unique([b.argmin(axis=0), b.argmax(axis=0)])
+    extremes, used = np.array([b.argmin(), b.argmax()]), np.sort(system.b_of_used_rows(_VALUES_LOOKED_AT))
+    repeated = used[1:] == used[:-1]
+    if 2 * np.count_nonzero(repeated) < used.size:  # hardly a value comes twice
         return extremes
+    seen = used[np.append(True, ~repeated)]
     new = np.flatnonzero(~np.isin(b, seen))
     return np.union1d(extremes, rng.choice(new, min(new.size, _ROWS_BY_VALUE), replace=False))
 

@@ -111,8 +111,8 @@ def solve(
         Before x is given back, look at 256 random rows that were never used, or at all rows.
     check_finite : bool
         Whether to look for NaN and infinity in `A` and `b` beforehand, as in scipy. All of `b` is looked at, and all of
-        `A` if that takes no time: if it has no more than 90,000 + 4 p**2 numbers (2 million at most), is sparse with
-        at most 2 million, or has just been read from a file. The rows of a larger one are looked at as they are read;
+        `A` if that takes no time: if it has no more than 90,000 + 4 p**2 numbers (1 million at most), is sparse with
+        at most 1 million, or has just been read from a file. The rows of a larger one are looked at as they are read;
         the message then says how many were, and ``check="full"`` is sure to find one. If False, only the rows of `A`
         that are read are looked at: with NaN or infinity elsewhere, or in `b`, the result is undefined.
     outliers : {"keep", "drop"}

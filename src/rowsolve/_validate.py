@@ -33,7 +33,7 @@ _SMALLEST = 1e-152
 _SMALL_SQ = 1e-300
 Bounds = tuple[np.ndarray, np.ndarray]
 # Numbers of A that are looked at beforehand: so many, and these times p**2, but no more than the last.
-_NUMBERS, _NUMBERS_BY_COLUMNS, _MOST_NUMBERS = 90_000, 4, 2_000_000
+_NUMBERS, _NUMBERS_BY_COLUMNS, _MOST_NUMBERS = 90_000, 4, 1_000_000
 _OUR_STREAM = 7  # any number: it sets our stream apart from the caller's
 
 
