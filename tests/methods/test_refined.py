@@ -49,7 +49,7 @@ def test_refined__agrees_with_lapack_as_far_as_the_condition_allows(condition, s
     error = relative_error(solution.x, reference)
     assert solution.status is Status.CONVERGED
     assert error <= 2e-6
-    assert error / 5 <= solution.error_estimate
+    assert error / 5 <= solution.error_estimate or error < 1e-12  # of the reference
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -35,6 +35,8 @@ __all__ = ["Refined", "cheapest_sample", "passes_left"]
 _PRODUCTS_PER_NUMBER = 30.0
 _CHEAP = 5.0  # passes: a factor that costs no more is made at once
 _MOST_PASSES = 1e6  # that a factor may cost
+_STALLED = 16.0  # times the passes so far, that a factor may cost even where they seem to gain nothing
+_TO_BE_SURE = 100.0  # passes that a factor may cost which is only to tell what rounding hides
 _PIVOTING = 10  # factorizations of the free columns, where there are bounds
 _LARGEST = 10_000  # columns, of a dense triangle
 _EPS = float(np.finfo(float).eps)
@@ -168,8 +170,12 @@ class Refined(StepMethod):
         only_all = self.preconditioner == "all" or bounded or n_factored > 0
         n_rows, cost = cheapest_sample(system, digits, only_all=only_all)
         a_pass, left = _price_of_pass(system), math.inf
-        if (even or n_factored) and not at_its_end:
+        if at_its_end:
+            left = a_pass * max(_STALLED * len(slopes), _TO_BE_SURE)
+        elif even or n_factored:
             left = a_pass * passes_left(system, [float(slope[worst]) for slope in slopes], digits)
+            if len(slopes) > 1:  # they jump up and down: a factor must not cost far more than was spent so far
+                left = min(left, a_pass * _STALLED * len(slopes))
         affordable = system.clock.left / descent.seconds_a_pass * a_pass  # before the deadline, if there is one
         if auto and not cost <= min(left, affordable, _MOST_PASSES):
             return  # a factor that cannot be made has an infinite price
@@ -308,13 +314,15 @@ def passes_left(system: System, slopes: list[float], digits: float) -> float:
 
     At first as many as with random rows, for which the error falls by ``sqrt(p / n)`` a pass. Then none before there is
     something to go by. Slopes jump up and down, and outlying singular values hold up the first passes: so the best of
-    three are compared with the best of three before. (Errors would not do: they are known late if A has a null space.)
+    three, or of a quarter of them, are compared with the best of as many before. (Errors would not do: they are known
+    late if A has a null space.)
     """
     if len(slopes) == 1:
         return max(_CHEAP, 2.0 * digits / math.log(max(system.n_rows / system.n_columns, 2.0)))
     if len(slopes) < 8:
         return 0.0
-    fall = math.log(min(slopes[-6:-3]) / min(slopes[-3:])) / 3.0
+    width = max(3, len(slopes) // 4)
+    fall = math.log(min(slopes[-2 * width : -width]) / min(slopes[-width:])) / width
     return digits / fall if fall > 0.0 else math.inf
 
 
