@@ -92,7 +92,7 @@ def rows_by_b(system: System, rng: np.random.Generator) -> np.ndarray:
         return np.unique([b.argmin(axis=0), b.argmax(axis=0)])
     extremes, used = np.array([b.argmin(), b.argmax()]), np.sort(system.b_of_used_rows(_VALUES_LOOKED_AT))
     repeated = used[1:] == used[:-1]
-    if 2 * np.count_nonzero(repeated) < used.size:  # hardly a value comes twice
+    if 2 * np.count_nonzero(repeated) <= used.size:  # hardly a value comes twice, or no row was used
         return extremes
     seen = used[np.append(True, ~repeated)]
     new = np.flatnonzero(~np.isin(b, seen))
