@@ -209,7 +209,8 @@ def test_float32__is_taken_as_it_is():
 def test_limits__are_kept(name):
     A, B, _ = several(seed=14)
     B *= 1.0 + 0.1 * np.random.default_rng(5).standard_normal(B.shape)
-    solution = rowsolve.solve(A, B, name, rtol=0.0, max_passes=1.0, rng=0)
+    method = rowsolve.Refined("none") if name == "refined" else name  # else so small a system is factored at once
+    solution = rowsolve.solve(A, B, method, rtol=0.0, max_passes=1.0, rng=0)
     assert solution.passes < 4
     assert solution.x.shape == (A.shape[1], 4)
     assert solution.status in (Status.MAX_PASSES, Status.INCONSISTENT)

@@ -83,9 +83,9 @@ def solve(
         Stop when as many rows have been read as there are in A this many times, preparation included. A run
         that would clearly need more because A is ill-conditioned stops at once and says so. The last check, of
         256 rows, comes on top; and a method that reads all rows in every step (``"refined"``) takes its first step in
-        any case, and may end with one pass or two more, for a factor or a fresh gradient. If not given, as many as
-        `max_seconds` allows; if that is not given either, 1,000, and more for a small A: as many as a few seconds of
-        work.
+        any case, and may end with one pass or two more, for a factor or a fresh gradient; a system so small that it is
+        factored at once takes up to ten. If not given, as many as `max_seconds` allows; if that is not given either,
+        1,000, and more for a small A: as many as a few seconds of work.
     max_seconds : float, optional
         Stop after this time (compiling or loading the kernels, once in a process, not counted).
     damp : float
