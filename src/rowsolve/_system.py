@@ -38,7 +38,7 @@ __all__ = ["Clock", "OutOfTime", "Part", "Piece", "System", "TooLong"]
 # Numbers read between two looks at the clock and at Ctrl-C: about 10 ms. Fixed, not timed, so that the same
 # seed gives the same bits.
 WORK_OF_A_BURST = 10_000_000
-_PRODUCTS_A_SECOND = 2e9  # multiplications of a factorization on a slow or busy core; most do several times as many
+_PRODUCTS_A_SECOND = 8e9  # multiplications of matrices by BLAS on one core, or on two that are busy
 _WORK_OF_A_THREAD = 300_000  # numbers used: about 0.3 ms, where waking another thread takes 0.1 ms
 
 

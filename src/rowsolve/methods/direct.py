@@ -52,7 +52,7 @@ class Direct(StepMethod):
         system.make_sure_of_room(8.0 * SQUARES * system.n_columns**2, "a factor of a sample of the rows")
         with np.errstate(all="ignore"):  # an x out of range is told by its error
             step = None
-            system.make_sure_of_time(system.n_columns**3 / 3)
+            system.make_sure_of_time(system.n_columns**3)  # LU, and solves with many vectors
             if system.n_rows >= system.n_columns + _SPARE:
                 with blas_threads(system.n_columns**3 / 3, system.threads):
                     step = _square(system, x0, tolerance, rng)

@@ -17,7 +17,7 @@ from rowsolve.lstsq.box import fit_within
 from rowsolve.lstsq.dense import fit
 from rowsolve.methods.base import Step
 from rowsolve.methods.descent import Descent
-from rowsolve.methods.factor import find_odd_rows, gather
+from rowsolve.methods.factor import QR_PER_PRODUCT, find_odd_rows, gather
 from rowsolve.methods.sparse_factor import SparseFactor, eliminated
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def fits_lapack(system: System, most: float = SMALL) -> bool:
     n, p = system.n_rows, system.n_columns
     products = n * float(p) * min(n, p)
     fits = products <= most and 8.0 * _COPIES * n * p <= system.room
-    return not system.stored and fits and system.has_time_for(2.0 * products)
+    return not system.stored and fits and system.has_time_for(QR_PER_PRODUCT * products)
 
 
 def by_lapack(system: System, x0: np.ndarray, tolerance: Tolerance) -> Step:

@@ -19,7 +19,17 @@ from rowsolve.lstsq.orthogonal import pivoted, scaled_columns
 if TYPE_CHECKING:
     from rowsolve._system import Part, System
 
-__all__ = ["SQUARES", "Factor", "factor_of", "gather", "larger_of", "noise_of", "products_of_gram", "rows_beyond"]
+__all__ = [
+    "QR_PER_PRODUCT",
+    "SQUARES",
+    "Factor",
+    "factor_of",
+    "gather",
+    "larger_of",
+    "noise_of",
+    "products_of_gram",
+    "rows_beyond",
+]
 
 # Reciprocal condition of the triangle, in the 1-norm, below which a Gram matrix has lost too many digits, by the
 # precision of its products. In that norm it may be a p-th of what it is in the usual one, so single precision is asked
@@ -31,6 +41,7 @@ _ROUNDED = 1e5  # units of rounding that a Gram matrix may leave of A z, if z is
 _INDEPENDENT = 1e-4  # reciprocal condition of the columns that a Gram matrix tells from those that depend on them
 _MANY_FLOPS = 1e8  # from here on it pays to try single precision first
 _IN_RANGE = {np.dtype(np.float32): 1e6, np.dtype(np.float64): 1e60}  # entries whose squares are well in range
+QR_PER_PRODUCT = 8.0  # multiplications of matrices in the time of one of QR, which takes two for each
 _BESIDE = 1e-10  # cosine between a row and a direction that it has nothing of, as rounding leaves it
 _EVEN = 4.0  # columns whose lengths differ by less need not be made equal
 _ROOM, _MUCH_ROOM = 2e7, 2e8  # bytes of rows gathered at a time
@@ -262,7 +273,7 @@ def factor_of(system: System, order: np.ndarray, *, rough: bool = False) -> Fact
                 independent = _independent_of(gram, order.size, stand_for)
                 if independent is not None and _is_null(system, order, independent):
                     return independent
-    system.make_sure_of_time(2.0 * order.size * float(p) ** 2 + 4.0 * float(p) ** 3)
+    system.make_sure_of_time(QR_PER_PRODUCT * (order.size * float(p) ** 2 + 2.0 * float(p) ** 3))
     with blas_threads(order.size * float(p) ** 2, system.threads):
         return _by_qr(system, order, damp, stand_for)
 
