@@ -11,7 +11,10 @@ from scipy import optimize, sparse
 
 import rowsolve
 from rowsolve import Status
+from rowsolve._system import System
 from rowsolve.methods.base import RowMethod
+from rowsolve.methods.box import BoxDescent
+from rowsolve.sources import open_rows
 
 INF = np.inf
 ABLE = sorted(name for name, method in rowsolve.METHODS.items() if method.takes_bounds)
@@ -330,3 +333,34 @@ def test_auto__gives_back_an_x_within_its_bounds_whatever_ends_it(limits):
     if not limits.get("max_passes") and seen:
         assert solution.method == "refined"
         assert not solution.x.any()
+
+
+@STORES
+@pytest.mark.parametrize("damp", [0.0, 3.0])
+def test_optimality__is_computed_afresh_without_a_factor_too(store, damp):
+    A, b, low, high = problem("nonnegative")
+    solution = rowsolve.solve(store(A), b, rowsolve.Refined("none"), bounds=(low, high), damp=damp, rng=0)
+    x = solution.x
+    slope = A.T @ (b - A @ x) - damp**2 * x
+    inwards = np.where(x > 0.0, np.abs(slope), np.maximum(slope, 0.0))
+    lengths = np.sqrt(np.sum(A**2, axis=0) + damp**2)
+    assert solution.status is Status.CONVERGED
+    assert solution.optimality == pytest.approx(np.max(inwards / lengths) / np.linalg.norm(b), rel=1e-6, abs=1e-14)
+    assert solution.optimality < 1e-5
+
+
+@STORES
+def test_a_point_that_is_not_optimal__is_seen(store):
+    A, b, low, high = problem("nonnegative")
+    for x, expected in ((np.ones(20), False), (reference(A, b, low, high), True)):
+        system = System(open_rows(store(A)), b, bounds=(low, high))
+        assert BoxDescent(system, x, np.random.default_rng(0)).is_optimal(1e-6) is expected
+        assert (system.optimality < 1e-10) is expected
+
+
+def test_x_that_is_not_optimal__is_never_called_converged(monkeypatch):
+    A, b, low, high = problem("box")
+    monkeypatch.setattr(BoxDescent, "is_optimal", lambda *_: False)
+    monkeypatch.setattr("rowsolve.methods.refined.fits_lapack", lambda *_: False)
+    solution = rowsolve.solve(A, b, rowsolve.Refined("none"), bounds=(low, high), rng=0)
+    assert solution.status is Status.PRECISION

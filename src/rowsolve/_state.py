@@ -137,32 +137,21 @@ def in_place(value: Any, _: Sizes) -> Any:
     return value
 
 
-def flag(value: Any, _: Sizes) -> Any:
-    """Look for True or False."""
-    if not isinstance(value, bool | np.bool_):
-        raise StateError(f"expected True or False, got {_words(value)}")
-    return value
+def _instance(what: str, *types: type, but: tuple[type, ...] = ()) -> Kind:
+    """Look for an instance of one of `types`, unless it is one of `but`; messages call it `what`."""
+
+    def kind(value: Any, _: Sizes) -> Any:
+        if not isinstance(value, types) or isinstance(value, but):
+            raise StateError(f"expected {what}, got {_words(value)}")
+        return value
+
+    return kind
 
 
-def text(value: Any, _: Sizes) -> str:
-    """Look for text."""
-    if not isinstance(value, str):
-        raise StateError(f"expected text, got {_words(value)}")
-    return value
-
-
-def number(value: Any, _: Sizes) -> Any:
-    """Look for a float, which may be NaN."""
-    if not isinstance(value, float | np.floating):
-        raise StateError(f"expected a number, got {_words(value)}")
-    return value
-
-
-def amount(value: Any, _: Sizes) -> Any:
-    """Look for a number, whole or not."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise StateError(f"expected a number, got {_words(value)}")
-    return value
+flag = _instance("True or False", bool, np.bool_)
+text = _instance("text", str)
+number = _instance("a number", float, np.floating)  # which may be NaN
+amount = _instance("a number", int, float, np.number, but=(bool,))  # whole or not
 
 
 def integer(least: float = 0, most: float | str = math.inf) -> Kind:

@@ -60,8 +60,8 @@ def fit_within(
 
     The rows are reduced to a triangle. Entries of x are free or on a bound (Stark and Parker 1995): the free ones are
     solved for, and stopped at the first bound that they meet; when all are within, the entry on a bound whose slope
-    leads inwards the most becomes free. At first many are exchanged at once. When `has_time` says so, the best x so far
-    is returned.
+    leads inwards the most becomes free. At first many are exchanged at once. The best x so far is returned as soon as
+    `has_time` returns False.
     """
     from scipy.linalg import qr
 
@@ -79,7 +79,7 @@ def fit_within(
     inwards = slopes_inwards(slope, x, *bounds)
     rounding = _FAR * _rounding(float(np.linalg.norm(r / size)), float(np.linalg.norm(x * lengths / size)))
     optimality = float(np.abs(inwards).max() / np.linalg.norm(right / size)) if right.any() else 0.0
-    error = state.error_of(whole, r) if state.place.size else 0.0
+    error = state.error_of(whole, r)
     r = r[: len(A)]
     is_optimal = bool((np.abs(inwards) <= rounding).all())
     return BoxFit(x, error, float(r @ r), optimality, is_optimal, state.is_unique(slope, rounding), 5)

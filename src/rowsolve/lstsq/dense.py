@@ -102,7 +102,8 @@ def _by_cholesky(A: np.ndarray, b: np.ndarray, damp: float, tolerance: Any) -> F
             continue
         # Each step leaves the same share of what it corrects, and rounding.
         rounding = tolerance.eps * spread * (_ROOTS * _norms(lengths[:, None] * x) + _norms(r) / rcond)
-        errors = np.maximum(_norms(change) * np.minimum(_LEFT * size / before, 1.0), rounding)
+        share = np.divide(size, before, out=np.zeros_like(size), where=before > 0.0)
+        errors = np.maximum(_norms(change) * np.minimum(_LEFT * share, 1.0), rounding)
         if (errors <= tolerance.at(_norms(x), 0.0)).all():
             residual_sq = np.einsum("ij,ij->j", r, r) - np.einsum("ij,ij->j", slope, change)
             return Fit(x.T, errors, np.maximum(residual_sq, 0.0), p, True, n_reads)

@@ -10,6 +10,8 @@ import numpy as np
 from rowsolve._blas import blas_threads
 from rowsolve._state import Kind, StateError, array, check_keys, fill, flag, named, number, packed, state_of
 from rowsolve._vectors import norm, norms, products
+from rowsolve.kernels.rows import CSRRows
+from rowsolve.lstsq.box import slopes_inwards
 from rowsolve.methods.descent import Descent
 from rowsolve.methods.factor import Factor, find_odd_rows
 
@@ -27,6 +29,7 @@ _CHANCES = 3  # turns that may exchange more than one entry although there are n
 _AT_ITS_END = 1e-13  # see `Descent.step`
 _SPENT = 1e-6  # see `Descent.start`
 _AT_REST = 1e-4  # of the error asked for, as the slowest direction makes it of the gradient
+_EXPLAINED = 10.0  # times the slope that an error as large as allowed makes
 _RIDGE = 1e-13  # of the diagonal, where rounding has made a matrix indefinite
 
 
@@ -159,6 +162,20 @@ class _Quadratic:
         return model
 
 
+def column_lengths(system: System) -> np.ndarray:
+    """Return the norm of each column of A and its damping: one pass."""
+    found = np.full(system.n_columns, system.damp**2)
+    for piece in system.pieces():
+        if isinstance(piece.rows, CSRRows):
+            part = slice(piece.rows.indptr[piece.start], piece.rows.indptr[piece.stop])
+            squares = piece.rows.data[part].astype(float) ** 2
+            found += np.bincount(piece.rows.indices[part], squares, system.n_columns)
+        else:
+            rows = piece.rows.values[piece.start : piece.stop]
+            found += np.einsum("ij,ij->j", rows, rows, dtype=float)
+    return np.sqrt(found)
+
+
 class BoxDescent(Descent):
     """Conjugate gradients on the free entries of x; the others are on a bound that they press against.
 
@@ -280,6 +297,21 @@ class BoxDescent(Descent):
         most = self._most / self._model.size
         self.error = np.array([math.hypot(norm(off[inside]) * self.amplification, norm(off[~inside]) * most)])
         self._largest_error = norm(off) * most
+
+    def is_optimal(self, allowed: float) -> bool:
+        """Tell whether the gradient, computed afresh, leads inwards no more than an error of `allowed` explains.
+
+        How far it does is noted as `optimality` of the system.
+        """
+        if not self.fresh:
+            self.start()
+        x, system = self.x[0], self.system
+        lengths = self.factor.lengths if self.factor is not None else column_lengths(system)
+        inwards = np.abs(slopes_inwards(self.slope[0], x, self.low, self.high))
+        steepest = float(np.divide(inwards, lengths, out=np.zeros_like(inwards), where=lengths > 0.0).max())
+        system.optimality = steepest / system.norm_b
+        rounding = _ROUNDED * _EPS * (math.sqrt(float(self.residual_sq[0])) + norm(lengths * x))
+        return steepest <= _EXPLAINED * allowed * norm(lengths) + rounding
 
     @property
     def seems_still(self) -> bool:

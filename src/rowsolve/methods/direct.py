@@ -113,7 +113,7 @@ def _overdetermined(system: System, x0: np.ndarray, tolerance: Tolerance, rng: n
         news = rows_beyond(system, factor, rng) if open_directions else order[:0]
         if not news.size:
             break
-        order = np.union1d(order, rng.permutation(news)[:p])
+        order = np.union1d(order, rng.permutation(news)[: max(p, order.size)])
     if sample is None or factor is None:  # all rows are zero
         system.rank = 0
         return Step(x0, 0.0, Status.CONVERGED)

@@ -244,10 +244,12 @@ class _Steps:
                 self.tries, self.error_at_start, ended = 0, np.full_like(error, math.inf), False
         if ended:
             self.method._tell_rank(descent, len(slopes))
-            status = Status.CONVERGED if (error <= allowed).all() else Status.PRECISION
-            if self.system.bounds is not None and status is Status.PRECISION and fits_lapack(self.system):
-                return by_lapack(self.system, descent.x[0], self.tolerance)  # a null space, perhaps
-            return Step(descent.x, error, status, descent.residual)
+            good = bool((error <= allowed).all())
+            if isinstance(descent, BoxDescent):
+                good &= descent.is_optimal(float(allowed[0]))
+                if not good and fits_lapack(self.system):
+                    return by_lapack(self.system, descent.x[0], self.tolerance)  # a null space, perhaps
+            return Step(descent.x, error, Status.CONVERGED if good else Status.PRECISION, descent.residual)
         return Step(descent.x, np.maximum(descent.error, floor))
 
     def _renew_gradient(self, descent: Descent, slopes: list[np.ndarray], enough: np.ndarray) -> None:

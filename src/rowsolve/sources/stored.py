@@ -157,8 +157,8 @@ class StoredRows(Source):
         return self.fetch(order).take(np.arange(order.size), weights)
 
     def columns(self) -> Any:
-        """No method that needs columns runs over a store."""
-        raise NotImplementedError
+        """Raise TypeError: methods that need columns do not take rows that are not in memory."""
+        raise TypeError(f"{self.store.name}: columns can only be taken of rows that are in memory.")
 
     def batches(self, n_rows: int) -> Iterator[tuple[int, int]]:
         """Yield where to cut a list of `n_rows`, so that as many fit in memory as are between two cuts."""

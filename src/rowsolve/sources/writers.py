@@ -74,8 +74,8 @@ class Writer(ABC):
     def _add(self, rows: Any, b: np.ndarray | None) -> None: ...
 
     def add_array(self, name: str, values: np.ndarray) -> None:
-        """Write another array beside the rows, where `company` is ``"arrays"``."""
-        raise NotImplementedError
+        """Write another array beside the rows; raise TypeError unless `company` is ``"arrays"``."""
+        raise TypeError(f"this format holds no arrays but its rows: {name}, of shape {values.shape}, needs another file.")
 
     def finish(self) -> None:
         """Write what is left, and close the file."""
