@@ -75,7 +75,7 @@ class Writer(ABC):
 
     def add_array(self, name: str, values: np.ndarray) -> None:
         """Write another array beside the rows; raise TypeError unless `company` is ``"arrays"``."""
-        raise TypeError(f"this format holds no arrays but its rows: {name}, of shape {values.shape}, needs another file.")
+        raise TypeError(f"this format holds its rows only: {name}, of shape {values.shape}, needs another file.")
 
     def finish(self) -> None:
         """Write what is left, and close the file."""
