@@ -4,7 +4,7 @@
 PYTHON ?= python3
 RUN = .venv/bin/python
 
-.PHONY: demo test lint docs paper bench bench-files bench-steps bench-greedy bench-kmeans bench-limits honesty tables clean
+.PHONY: demo test lint docs paper bench bench-files bench-steps bench-greedy bench-kmeans bench-limits bench-wild honesty tables clean
 
 demo: .venv/ready
 	$(RUN) -m rowsolve demo
@@ -44,6 +44,10 @@ bench-limits: .venv/ready-bench
 
 bench-kmeans: .venv/ready-bench
 	$(RUN) benchmarks/kmeans.py
+
+# make bench-wild ARGS="--seed 1 --count 200", ARGS="--only one-hot --count 10", ARGS="--seed 1 --index 17", ARGS="--list"
+bench-wild: .venv/ready-tables .venv/ready-bench
+	$(RUN) benchmarks/wild.py $(ARGS)
 
 # make honesty ARGS="--seed 2 --count 500", ARGS="--only 1234", ARGS="--bounds"
 honesty: .venv/ready

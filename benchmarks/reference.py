@@ -1,0 +1,109 @@
+"""The least-squares solution of least norm of a system, where it is certain to about eight digits; else None."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import linalg, sparse
+from scipy.sparse.linalg import LinearOperator, lsmr, lsqr, onenormest, splu
+
+EPS = float(np.finfo(float).eps)
+CERTAIN = 1e-8  # the relative error that a reference may have
+DENSE_NUMBERS, GRAM_COLUMNS = 2e7, 2500  # a sparse A with fewer is solved as a dense one, or by its Gram matrix
+ITERATIONS = 4000
+
+
+def solution_of(A: Any, b: np.ndarray) -> np.ndarray | None:
+    """Return x, or None if it is in doubt or zero."""
+    b = np.asarray(b, dtype=float)
+    if not sparse.issparse(A):
+        x = by_singular_values(np.asarray(A, dtype=float), b)
+    elif A.shape[0] * A.shape[1] <= DENSE_NUMBERS:
+        x = by_singular_values(A.toarray().astype(float), b)
+    elif A.shape[1] <= GRAM_COLUMNS:
+        x = by_gram(A.astype(float), b)
+    else:
+        x = by_iterations(A.astype(float), b)
+        x = by_sparse_factor(A.astype(float), b) if x is None else x
+    return None if x is None or not np.linalg.norm(x, axis=0).min() > 0 else x
+
+
+def by_singular_values(A: np.ndarray, b: np.ndarray) -> np.ndarray | None:
+    """Use LAPACK's gelsd; where the units of full columns differ, on columns of norm 1."""
+    x, _, rank, s = np.linalg.lstsq(A, b)
+    clear = rank == s.size or s[rank] <= 1e-13 * s[0]
+    if rank == 0 or not clear or s[rank - 1] < 1e-9 * s[0]:
+        return None
+    condition = s[0] / s[rank - 1]
+    if largest(rounding(condition, A, b, x)) <= CERTAIN:
+        return x
+    if rank < A.shape[1]:
+        return None
+    norms = np.linalg.norm(A, axis=0)
+    y, _, rank, s = np.linalg.lstsq(A / norms, b)
+    x = (y.T / norms).T
+    error = rounding(s[0] / s[-1], A / norms, b, y) * np.linalg.norm(y, axis=0) * np.linalg.norm(1 / norms)
+    return x if rank == A.shape[1] and largest(error / size(x)) <= CERTAIN else None
+
+
+def size(x: np.ndarray) -> np.ndarray:
+    """Return the norm of each column, none of them zero."""
+    return np.maximum(np.linalg.norm(x, axis=0), 1e-300)
+
+
+def largest(values: Any) -> float:
+    """Return the largest; NaN counts as infinite."""
+    return float(np.nan_to_num(np.max(values), nan=np.inf))
+
+
+def rounding(condition: float, A: np.ndarray, b: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Return the relative error that rounding may make, for each right-hand side (Björck, 1996, section 1.4)."""
+    residual = np.linalg.norm(b - A @ x, axis=0) / (np.linalg.norm(A) * size(x))
+    return EPS * (condition + condition**2 * residual)
+
+
+def refined(A: Any, b: np.ndarray, inverse: Any) -> np.ndarray | None:
+    """Apply an inverse of the Gram matrix until nothing changes; None if something still does."""
+    x = inverse(A.T @ b)
+    for _ in range(4):
+        change = inverse(A.T @ (b - A @ x))
+        x = x + change
+    return x if largest(np.linalg.norm(change, axis=0) / size(x)) <= 0.1 * CERTAIN else None
+
+
+def by_gram(A: Any, b: np.ndarray) -> np.ndarray | None:
+    """Use the eigenvalues of ``A.T @ A``, with refinement; none may be small without being zero."""
+    values, V = linalg.eigh((A.T @ A).toarray())
+    kept = values > 1e-10 * values[-1]
+    if not kept.any() or np.any(values[~kept] > 1e-12 * values[-1]):
+        return None
+    V, values = V[:, kept], values[kept]
+    return refined(A, b, lambda g: V @ ((V.T @ g).T / values).T)
+
+
+def by_iterations(A: Any, b: np.ndarray) -> np.ndarray | None:
+    """Use lsmr and lsqr, where both come to rest at the same x."""
+    sides = b if b.ndim > 1 else b[:, None]
+    found = []
+    for side in sides.T:
+        one = lsmr(A, side, atol=1e-15, btol=1e-15, conlim=0, maxiter=ITERATIONS)
+        if one[2] >= ITERATIONS:
+            return None
+        other = lsqr(A, side, atol=1e-15, btol=1e-15, conlim=0, iter_lim=ITERATIONS)
+        if np.linalg.norm(one[0] - other[0]) > CERTAIN * np.linalg.norm(other[0]):
+            return None
+        found.append(other[0])
+    return np.stack(found, axis=1) if b.ndim > 1 else found[0]
+
+
+def by_sparse_factor(A: Any, b: np.ndarray) -> np.ndarray | None:
+    """Use a sparse factor of ``A.T @ A``, with refinement, where its condition says that the rank is full."""
+    gram = sparse.csc_array(A.T @ A)
+    try:
+        factor = splu(gram, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+    except RuntimeError:
+        return None
+    inverse = LinearOperator(gram.shape, matvec=factor.solve, rmatvec=lambda g: factor.solve(g, "T"), dtype=float)
+    condition = onenormest(inverse) * sparse.linalg.norm(gram, 1)
+    return refined(A, b, factor.solve) if condition < 1e11 else None

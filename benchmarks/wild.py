@@ -1,0 +1,206 @@
+"""How fast is `rowsolve.solve` on whatever comes? Random systems of the kinds and sizes that people have.
+
+    make bench-wild ARGS="--seed 1 --count 200"
+    make bench-wild ARGS="--only one-hot --count 10"
+    make bench-wild ARGS="--seed 1 --index 17"
+    make bench-wild ARGS="--ways rested,product,busy"
+
+Everybody is to reach a true relative error of 1e-6: rowsolve as it comes, each peer at the loosest setting that does.
+The ratio is the time of the best peer over ours; the least of several calls counts. Ways of asking:
+
+rested   each call after a rest of 0.15 s
+product  each call right after a product of matrices by numpy, whose threads are still awake
+busy     a core is kept busy by another process; the ratio is our time with threads=1 over ours
+
+Where the best peer takes less than 1 ms the difference counts instead: ours may take 0.15 ms more.
+See `families.py` for the systems, `reference.py` for their solutions, `peers.py` for the peers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import itertools
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from families import FAMILIES, Draw, draw, family_of, left_out
+from peers import ERROR, Found, error_of, field, quietly
+from scipy import sparse
+from wild_report import print_report, ratio_of
+
+import rowsolve
+
+RESULTS = Path(__file__).parent / "results"
+WAYS = ("rested", "product", "busy")
+REST = 0.15  # seconds: threads of BLAS that have nothing to do stay awake for a while
+OURS = "rowsolve"
+SHORT, LONG = 1e-3, 0.5  # seconds: of shorter calls more are made, of longer ones fewer
+NEAR = 1.5  # times the best of five: who is further away is not called again
+Run = Callable[[], Any]
+
+
+class Ours:
+    """Our calls on a system: another seed each time, and the worst error of all."""
+
+    def __init__(self, one: Draw, **options: Any) -> None:
+        self.one, self.options = one, options
+        self.calls, self.error, self.last = 0, 0.0, None
+
+    def __call__(self) -> None:
+        """Solve."""
+        self.last = rowsolve.solve(self.one.A, self.one.b, rng=self.calls, **self.options)
+        self.calls += 1
+
+    def look(self) -> None:
+        """Judge the last x, outside the clock."""
+        if self.last is not None:
+            self.error = max(self.error, error_of(self.last.x, self.one.x))
+
+
+def timed(runs: dict[str, Run], before: Run, after: Run) -> dict[str, float]:
+    """Return the least seconds of each run, all taking turns, with `before` before each call and `after` after it."""
+    least = dict.fromkeys(runs, np.inf)
+    rounds, done = 5, 0
+    while done < rounds:
+        for name in [name for name in runs if done < 5 or name == OURS or least[name] <= NEAR * _best(least)]:
+            before()
+            started = time.perf_counter()
+            quietly(runs[name]) if name != OURS else runs[name]()
+            least[name] = min(least[name], time.perf_counter() - started)
+            after()
+        done += 1
+        rounds = 20 if min(least.values()) < SHORT else 3 if min(least.values()) > LONG else 5
+    return least
+
+
+def _best(least: dict[str, float]) -> float:
+    return min((value for name, value in least.items() if name != OURS), default=np.inf)
+
+
+def product_of(one: Draw) -> Run:
+    """Return a product that wakes the threads of BLAS."""
+    A = np.ones((1000, 1000)) if sparse.issparse(one.A) else one.A
+    v = np.ones(A.shape[1], A.dtype)
+    return lambda: A @ (A if sparse.issparse(one.A) else v)
+
+
+@contextmanager
+def busy_core() -> Iterator[None]:
+    """Keep a core busy."""
+    process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def rest() -> None:
+    """Let threads fall asleep."""
+    time.sleep(REST)
+
+
+def times_of(one: Draw, way: str, ours: Ours, peers: list[Found]) -> dict[str, float]:
+    """Return the seconds of everybody, asked this way."""
+    runs: dict[str, Run] = {OURS: ours}
+    if way == "busy":
+        with busy_core():
+            runs["rowsolve threads=1"] = Ours(one, threads=1)
+            return timed(runs, rest, ours.look)
+    runs |= {peer.name: peer.run for peer in peers}
+    if way == "rested":
+        return timed(runs, rest, ours.look)
+    product = product_of(one)
+    return timed(runs, lambda: (rest(), product()), ours.look)
+
+
+def measure(one: Draw, ways: list[str]) -> dict[str, Any]:
+    """Return all that is found out about a draw, as plain data."""
+    peers, out = field(one.A, one.b, one.x)
+    ours = Ours(one)
+    ours()  # compiles
+    ours.look()
+    seconds = {way: times_of(one, way, ours, peers) for way in ways}
+    last = ours.last
+    return {
+        "seed": one.seed, "index": one.index, "family": one.family, "what": str(one), "shape": list(one.A.shape),
+        "stored": one.stored, "dtype": str(one.A.dtype), "sides": one.b.shape[1] if one.b.ndim > 1 else 1,
+        "numbers": int(one.A.nnz if sparse.issparse(one.A) else one.A.size), "attempt": one.attempt,
+        "seconds": seconds, "settings": {peer.name: peer.setting for peer in peers}, "out": out,
+        "error": ours.error, "wrong": not ours.error <= ERROR, "status": last.status.name, "method": last.method,
+        "error_estimate": float(last.error_estimate), "message": last.message,
+        "reason": last.message.partition(last.status.value.rstrip("."))[0].strip() or last.message,
+    }  # fmt: skip
+
+
+def line_of(result: dict[str, Any]) -> str:
+    """Return a line of progress."""
+    way = next(iter(result["seconds"]))
+    ratio, name, theirs, ours = ratio_of(result, way)
+    words = f"{result['index']:>5} {result['family']:<19.19} {result['what']:<24.24}"
+    return f"{words}{1e3 * ours:>8.4g}{1e3 * theirs:>8.4g}{ratio:>6.2f}{' WRONG' if result['wrong'] else ''} {name:.8}"
+
+
+def indices_of(args: argparse.Namespace) -> list[int]:
+    """Return the indices that are asked for."""
+    if args.index:
+        return args.index
+    missing = left_out()
+    wanted = [name for name in args.only or FAMILIES if name not in missing]
+    fitting = (i for i in itertools.count(args.start) if family_of(i) in wanted)
+    if args.only:
+        return list(itertools.islice(fitting, args.count)) if wanted else []
+    return [i for i in range(args.start, args.start + args.count) if family_of(i) in wanted]
+
+
+def arguments(argv: list[str] | None) -> argparse.Namespace:
+    """Return what is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=200, help="how many draws (%(default)s)")
+    parser.add_argument("--start", type=int, default=0, help="the first index")
+    parser.add_argument("--index", type=int, action="append", help="this draw only (may be repeated)")
+    parser.add_argument("--only", choices=FAMILIES, action="append", help="this family only (may be repeated)")
+    parser.add_argument("--ways", default="rested", help="of asking, with commas between: rested,product,busy")
+    parser.add_argument("--json", type=Path, default=RESULTS / "wild.json", help="where all is written")
+    parser.add_argument("--list", action="store_true", help="show the families and end")
+    args = parser.parse_args(argv)
+    args.ways = args.ways.split(",")
+    if not set(args.ways) <= set(WAYS):
+        parser.error(f"--ways must be some of {','.join(WAYS)}, got {','.join(args.ways)}.")
+    return args
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Draw, measure, print and write."""
+    args = arguments(argv)
+    if args.list:
+        print("\n".join(FAMILIES))
+        return 0
+    if left_out():
+        print(f"Left out: {', '.join(left_out())}. Try pip install 'rowsolve[tables]'.")
+    results = []
+    print(f"{'index':>5} {'family':<19} {'system':<24}{'ours ms':>8}{'best ms':>8}{'ratio':>6} best peer")
+    for index in indices_of(args):
+        results.append(measure(draw(args.seed, index), args.ways))
+        print(line_of(results[-1]), flush=True)
+        args.json.parent.mkdir(exist_ok=True)
+        args.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        gc.collect()
+    if not results:
+        print("Nothing was drawn. Try a larger --count, or another --only.")
+        return 2
+    print_report(results)
+    return int(any(one["wrong"] for one in results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
