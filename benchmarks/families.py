@@ -112,7 +112,7 @@ def noise_level(rng: Rng) -> float:
 
 def side(rng: Rng, A: Any, noise: float | None = None, k: int = 0) -> np.ndarray:
     """Draw b, of k columns (0: a vector): a signal and noise beside it, rounded as A is."""
-    n, p = A.shape
+    p = A.shape[1]
     x = rng.standard_normal((p, k) if k else p)
     if rng.random() < 0.3:
         x *= rng.random(x.shape) < 0.3
@@ -127,11 +127,7 @@ def system(rng: Rng, A: Any, noise: float | None = None, k: int = 0) -> tuple[An
     """Return A, now and then as float32 or in Fortran order, and a drawn b."""
     if not sparse.issparse(A):
         how = rng.choice(["c", "float32", "fortran"], p=[0.85, 0.1, 0.05])
-        A = (
-            np.asfortranarray(A)
-            if how == "fortran"
-            else np.ascontiguousarray(A, np.float32 if how == "float32" else None)
-        )
+        A = np.asarray(A, dtype="float32" if how == "float32" else "float64", order="F" if how == "fortran" else "C")
     return A, side(rng, A, noise, k)
 
 
@@ -235,9 +231,8 @@ def _repeated_columns(rng):
     n, p = shape(rng, columns=(4, 800))
     A = gaussian(rng, n, p)
     to = rng.choice(p, int(rng.integers(1, p // 2 + 1)), replace=False)
-    A[:, to] = A[:, np.setdiff1d(np.arange(p), to)[rng.integers(0, p - to.size, to.size)]] * rng.choice(
-        [1.0, -1.0, 2.0]
-    )
+    others = np.setdiff1d(np.arange(p), to)
+    A[:, to] = A[:, rng.choice(others, to.size)] * rng.choice([1.0, -1.0, 2.0])
     return system(rng, A)
 
 
@@ -365,7 +360,7 @@ def _tf_idf(rng):
     return system(rng, A)
 
 
-def _differences(rng: Rng, one: np.ndarray, other: np.ndarray, p: int, sign: float) -> sparse.csr_array:
+def _differences(one: np.ndarray, other: np.ndarray, p: int, sign: float) -> sparse.csr_array:
     rows = np.arange(one.size)
     return entries([rows, rows], [one, other], [np.ones(one.size), np.full(one.size, sign)], (one.size, p))
 
@@ -376,7 +371,7 @@ def _pairs(rng):
     p = between(rng, 10, 6000)
     one = rng.integers(0, p, between(rng, 4 * p, 200_000))
     other = (one + rng.integers(1, p, one.size)) % p
-    return system(rng, _differences(rng, one, other, p, rng.choice([-1.0, 1.0])))
+    return system(rng, _differences(one, other, p, rng.choice([-1.0, 1.0])))
 
 
 @family("graph")
@@ -389,7 +384,7 @@ def _graph(rng):
     other = (one + rng.integers(1, near + 2, one.size)) % p
     other = np.where(rng.random(one.size) < 0.1, rng.integers(0, p, one.size), other)
     keep = one != other
-    return system(rng, _differences(rng, order[one[keep]], order[other[keep]], p, -1.0))
+    return system(rng, _differences(order[one[keep]], order[other[keep]], p, -1.0))
 
 
 @family("grid")
@@ -399,9 +394,8 @@ def _grid(rng):
     points = np.arange(a * b).reshape(a, b)
     one, other = np.r_[points[1:].ravel(), points[:, 1:].ravel()], np.r_[points[:-1].ravel(), points[:, :-1].ravel()]
     ridge = sparse.eye_array(a * b, format="csr") * 10.0 ** rng.uniform(-2, 0)
-    return system(
-        rng, sparse.csr_array(sparse.vstack([_differences(rng, one, other, a * b, -1.0), ridge], format="csr"))
-    )
+    A = sparse.vstack([_differences(one, other, a * b, -1.0), ridge], format="csr")
+    return system(rng, sparse.csr_array(A))
 
 
 @family("geodetic")

@@ -174,10 +174,8 @@ def looked_at(name: str, peer: Peer, A: Any, b: np.ndarray, truth: np.ndarray, *
                 why = str(error).split("\n")[0][:70]
                 continue
             if error_of(x, truth) <= ERROR:
-                words = " ".join(
-                    filter(None, ["" if setting is None else f"{setting:g}", "" if kind == "as it is" else kind])
-                )
-                return Found(name, run, words, least(run, limit))
+                words = [*([] if setting is None else [f"{setting:g}"]), *([] if kind == "as it is" else [kind])]
+                return Found(name, run, " ".join(words), least(run, limit))
             why = f"error {error_of(x, truth):.1g}"
     return why
 

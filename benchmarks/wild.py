@@ -34,9 +34,11 @@ import numpy as np
 from families import FAMILIES, Draw, draw, family_of, left_out
 from peers import ERROR, Found, error_of, field, quietly
 from scipy import sparse
+from wild_picture import picture_of
 from wild_report import print_report, ratio_of
 
 import rowsolve
+from rowsolve.race.machine import busy_cores, describe
 
 RESULTS = Path(__file__).parent / "results"
 WAYS = ("rested", "product", "busy")
@@ -127,6 +129,7 @@ def measure(one: Draw, ways: list[str]) -> dict[str, Any]:
     peers, out = field(one.A, one.b, one.x)
     ours = Ours(one)
     ours()  # compiles
+    busy = busy_cores()
     ours.look()
     seconds = {way: times_of(one, way, ours, peers) for way in ways}
     last = ours.last
@@ -135,7 +138,8 @@ def measure(one: Draw, ways: list[str]) -> dict[str, Any]:
         "stored": one.stored, "dtype": str(one.A.dtype), "sides": one.b.shape[1] if one.b.ndim > 1 else 1,
         "numbers": int(one.A.nnz if sparse.issparse(one.A) else one.A.size), "attempt": one.attempt,
         "seconds": seconds, "settings": {peer.name: peer.setting for peer in peers}, "out": out,
-        "error": ours.error, "wrong": not ours.error <= ERROR, "status": last.status.name, "method": last.method,
+        "busy_cores": busy or 0.0, "error": ours.error, "wrong": not ours.error <= ERROR,
+        "status": last.status.name, "method": last.method,
         "error_estimate": float(last.error_estimate), "message": last.message,
         "reason": last.message.partition(last.status.value.rstrip("."))[0].strip() or last.message,
     }  # fmt: skip
@@ -172,6 +176,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--ways", default="rested", help="of asking, with commas between: rested,product,busy")
     parser.add_argument("--json", type=Path, default=RESULTS / "wild.json", help="where all is written")
     parser.add_argument("--list", action="store_true", help="show the families and end")
+    parser.add_argument("--replot", action="store_true", help="print and draw what the file of --json holds")
     args = parser.parse_args(argv)
     args.ways = args.ways.split(",")
     if not set(args.ways) <= set(WAYS):
@@ -185,6 +190,8 @@ def main(argv: list[str] | None = None) -> int:
     if args.list:
         print("\n".join(FAMILIES))
         return 0
+    if args.replot:
+        return show(json.loads(args.json.read_text(encoding="utf-8"))["results"], args.json)
     if left_out():
         print(f"Left out: {', '.join(left_out())}. Try pip install 'rowsolve[tables]'.")
     results = []
@@ -192,13 +199,25 @@ def main(argv: list[str] | None = None) -> int:
     for index in indices_of(args):
         results.append(measure(draw(args.seed, index), args.ways))
         print(line_of(results[-1]), flush=True)
-        args.json.parent.mkdir(exist_ok=True)
-        args.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        save(results, args.json)  # after each, so that an interrupted run keeps what it has
         gc.collect()
     if not results:
         print("Nothing was drawn. Try a larger --count, or another --only.")
         return 2
+    return show(results, args.json)
+
+
+def save(results: list[dict[str, Any]], path: Path) -> None:
+    """Write all results, and what they were found on."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({"machine": describe(), "results": results}, indent=1) + "\n", encoding="utf-8")
+
+
+def show(results: list[dict[str, Any]], path: Path) -> int:
+    """Print the report and draw the picture beside the file; return 1 if an error of ours was too large."""
     print_report(results)
+    picture_of(results).savefig(path.with_suffix(".png"))
+    print(f"Written: {path.name}, {path.with_suffix('.png').name}")
     return int(any(one["wrong"] for one in results))
 
 

@@ -11,6 +11,7 @@ OURS = "rowsolve"
 SMALL = 1e-3  # seconds: where the best peer takes less, the difference counts
 ALLOWED = 0.15e-3  # seconds: of such a difference
 WORST = 20
+BUSY = 0.1  # cores that others take: below that, an idle machine
 Result = dict[str, Any]
 
 
@@ -63,12 +64,12 @@ def small_in_words(results: list[Result], way: str) -> list[str]:
         return []
     over = 1e3 * np.array([ours - theirs for _, _, theirs, ours in small])
     allowed = 1e3 * ALLOWED
-    words = f"{np.sum(over <= allowed)} of {over.size} within {allowed:g} ms of it; worst {over.max():+.3f} ms"
-    return [f"Best peer below {1e3 * SMALL:g} ms: {words}, median {np.median(over):+.3f} ms"]
+    words = f"{np.sum(over <= allowed)} of {over.size} within {allowed:g} ms; worst {over.max():+.3f} ms"
+    return [f"Best peer < {1e3 * SMALL:g} ms: {words}, median {np.median(over):+.3f} ms"]
 
 
 def badness(result: Result, way: str) -> tuple[bool, float]:
-    """Return a key that puts wrong ones first, then the lowest ratio; small ones by what they take beyond what is allowed."""
+    """Return a key that puts wrong ones first, then the lowest ratio; of small ones those above what is allowed."""
     ratio, _, theirs, ours = ratio_of(result, way)
     if is_small(result, way):
         ratio = (theirs + ALLOWED) / ours if ours - theirs > ALLOWED else np.inf
@@ -99,11 +100,13 @@ def report(results: list[Result]) -> list[str]:
         lines += small_in_words(results, way) + ([f"No peer reached the error: {alone}"] if alone else [])
         lines += ["", f"The worst {WORST}, asked {way}:", *worst_of(results, way)]
     wrong = [one["index"] for one in results if one["wrong"]]
-    return [
-        *lines,
-        "",
-        f"{len(wrong)} of {len(results)} with a true error above 1e-6{': ' if wrong else ''}{wrong or ''}",
-    ]
+    others = [one["busy_cores"] for one in results if one["busy_cores"] > BUSY]
+    if others:
+        lines += [
+            "",
+            f"Other programs kept up to {max(others):.1f} cores busy in {len(others)} of {len(results)} draws.",
+        ]
+    return [*lines, "", f"{len(wrong)} of {len(results)} with a true error above 1e-6. {wrong or ''}".rstrip()]
 
 
 def print_report(results: list[Result]) -> None:

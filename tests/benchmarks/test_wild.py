@@ -1,0 +1,220 @@
+"""`make bench-wild`: the draws, their solutions, the peers, and the figures of the report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import families
+import numpy as np
+import peers
+import pytest
+import reference
+import wild
+import wild_picture
+import wild_report
+from scipy import sparse
+
+from rowsolve.race import machine
+
+MADE_UP = {
+    "settings": {"lsmr": "1e-05"},
+    "status": "CONVERGED",
+    "method": "refined",
+    "reason": "It is small.",
+    "out": {},
+}
+SMALL = [name for name in families.FAMILIES if name not in families.TABLE_FAMILIES]
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Draws of at most 60,000 numbers."""
+    drawn = families.between
+    monkeypatch.setattr(families, "NUMBERS", 6e4)
+    monkeypatch.setattr(families, "FLOPS", 2e6)
+    monkeypatch.setattr(families, "between", lambda rng, low, high: drawn(rng, low, min(high, max(3 * low, 60))))
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+def result(family, ours, wrong=False, index=0, busy_cores=0.0, **theirs):
+    seconds = {"rested": {"rowsolve": ours, **theirs}}
+    error = 1e-3 if wrong else 1e-9
+    return {"index": index, "family": family, "what": "9x3 c", "seconds": seconds, "error": error, "wrong": wrong,
+            "busy_cores": busy_cores, **MADE_UP}  # fmt: skip
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("name", SMALL)
+def test_family__makes_the_same_system_again_with_a_solution_whose_gradient_is_zero(name):
+    index = list(families.FAMILIES).index(name)
+    one, again = families.draw(3, index), families.draw(3, index)
+    A, b = one.A.astype(float), one.b.astype(float)
+    assert one.family == name
+    assert A.shape[0] > A.shape[1] > 0
+    assert str(one) == str(again)
+    np.testing.assert_array_equal(one.b, again.b)
+    assert abs(one.A - again.A).max() == 0
+    gradient = A.T @ (b - A @ one.x)
+    size = np.linalg.norm(A.toarray() if sparse.issparse(A) else A) * np.linalg.norm(b)
+    assert np.linalg.norm(gradient) <= 1e-11 * size
+
+
+def test_families__go_round_and_other_seeds_make_other_systems():
+    count = len(families.FAMILIES)
+    assert count >= 28
+    assert families.family_of(count + 2) == families.family_of(2) == "polynomial"
+    tiny = list(families.FAMILIES).index("tiny")
+    assert str(families.draw(1, tiny)) != str(families.draw(2, tiny))
+
+
+def test_tables__are_left_out_where_the_packages_are_missing(monkeypatch):
+    monkeypatch.setattr(families.importlib.util, "find_spec", lambda name: None)
+    assert families.left_out() == ["table", "table-one-hot"]
+    args = wild.arguments(["--count", str(len(families.FAMILIES))])
+    assert [families.family_of(index) for index in wild.indices_of(args)] == SMALL
+
+
+@pytest.mark.parametrize("solve", [reference.by_gram, reference.by_iterations, reference.solution_of])
+def test_reference__is_the_solution_of_least_norm(rng, solve):
+    A = sparse.csr_array(np.hstack([np.ones((60, 1)), np.eye(6)[rng.integers(0, 6, 60)]]))
+    b = rng.standard_normal(60)
+    np.testing.assert_allclose(solve(A, b), np.linalg.pinv(A.toarray()) @ b, rtol=0, atol=1e-9)
+
+
+def test_reference__by_a_sparse_factor_needs_full_rank(rng):
+    A, b = sparse.csr_array(np.vstack([np.eye(8)] * 3) + 0.1), rng.standard_normal(24)
+    np.testing.assert_allclose(reference.by_sparse_factor(A, b), np.linalg.pinv(A.toarray()) @ b, rtol=0, atol=1e-12)
+    assert reference.by_sparse_factor(sparse.csr_array(sparse.hstack([A, A])), b) is None
+
+
+def test_reference__is_none_where_it_is_in_doubt(rng):
+    U, V = np.linalg.qr(rng.standard_normal((40, 5)))[0], np.linalg.qr(rng.standard_normal((5, 5)))[0]
+    b = rng.standard_normal(40)
+    for least in (1e-7, 1e-12):  # too ill-conditioned for this noise; of no certain rank
+        assert reference.solution_of((U * np.geomspace(1, least, 5)) @ V, b) is None
+    assert reference.solution_of(U * 10.0 ** np.arange(-4, 6, 2), b) is not None  # only units
+
+
+@pytest.mark.parametrize("stored", [np.asarray, np.float32, sparse.csr_array])
+def test_peers__reach_the_error(rng, stored, monkeypatch):
+    monkeypatch.setattr(machine, "_seconds_a_flop", lambda: 1e-10)
+    monkeypatch.setattr(peers, "APART", np.inf)
+    A = stored(rng.standard_normal((90, 6)))
+    b = A.astype(float) @ np.ones((6, 2)) + rng.standard_normal((90, 2))
+    truth = reference.solution_of(A, b)
+    found, out = peers.field(A, b, truth)
+    assert {name for name, why in out.items() if not why.startswith(("does not take", "is not inst"))} == set()
+    assert len(found) >= 5
+    assert max(peers.error_of(one.run(), truth) for one in found) <= 1e-6
+
+
+def test_peer__that_misses_is_out_with_the_reason(rng):
+    A = rng.standard_normal((50, 3))
+    A = np.hstack([A, A])
+    b = A @ np.ones(6)
+    found, out = peers.field(A, b, reference.solution_of(A, b))
+    assert "cholesky" in out
+    assert {"lsmr", "lsqr"} <= {one.name for one in found} | set(out)
+
+
+def test_error__is_that_of_the_worst_right_hand_side():
+    truth = np.array([[3.0, 1.0], [4.0, 0.0]])
+    assert peers.error_of(np.array([[3.0, 1.5], [4.0, 0.0]]), truth) == 0.5
+    assert peers.error_of(np.full(2, np.nan), truth[:, 0]) == np.inf
+
+
+def test_within__stops_what_takes_too_long():
+    assert peers.within(lambda: None, 10.0)
+    assert not peers.within(lambda: wild.time.sleep(60), 0.1)
+
+
+def test_report__has_ratios_by_value():
+    results = [result("a", 1.0, lsmr=0.5, gelsy=0.75), result("a", 1.0, lsmr=4.0), result("b", 2.0, cholesky=2.0)]
+    assert wild_report.table_of(results, "rested") == [
+        "family                  count      min       5%   median      max",
+        "a                           2      0.5    0.675     2.25        4",
+        "b                           1        1        1        1        1",
+        "all                         3      0.5     0.55        1        4",
+    ]
+    assert wild_report.overall(results, "rested") == [
+        "Quantiles of 3: 0% 0.5  5% 0.55  25% 0.75  50% 1  75% 2.5  100% 4",
+        "Shares: >= 1: 66.7%  >= 0.9: 66.7%  >= 0.5: 100.0%",
+    ]
+
+
+def test_report__judges_small_systems_by_the_difference():
+    results = [result("a", 6e-4, lsmr=5e-4), result("a", 9e-4, lsmr=5e-4), result("a", 1.0, lsmr=1.0)]
+    assert wild_report.ratios_of(results, "rested").tolist() == [1.0]
+    assert wild_report.small_in_words(results, "rested") == [
+        "Best peer < 1 ms: 1 of 2 within 0.15 ms; worst +0.400 ms, median +0.250 ms"
+    ]
+
+
+def test_report__lists_wrong_ones_first_then_the_slowest():
+    results = [
+        result("fast", 1.0, index=1, lsmr=9.0),
+        result("slow", 1.0, index=2, lsmr=0.2),
+        result("wrong", 1.0, index=3, wrong=True, lsmr=5.0),
+        result("alone", 1.0, index=4, busy_cores=0.7),
+        result("small", 6e-4, index=5, lsmr=5e-4),
+    ]
+    lines = wild_report.report(results)
+    starts = [line.split()[1] for line in lines if line[:5].strip().isdigit()]
+    assert starts == ["wrong", "slow", "fast", "alone", "small"]
+    assert "WRONG: error 1.0e-03 ours 1000 ms, lsmr 1e-05 5000 ms; CONVERGED, refined: It is" in " ".join(
+        line.strip() for line in lines
+    )
+    assert lines[-3:] == [
+        "Other programs kept up to 0.7 cores busy in 1 of 5 draws.",
+        "",
+        "1 of 5 with a true error above 1e-6. [3]",
+    ]
+    assert "No peer reached the error: 1" in lines
+    assert max(map(len, lines)) <= 80
+
+
+def test_picture__has_a_colour_for_each_way():
+    one = result("a", 1.0, lsmr=3.0)
+    one["seconds"]["busy"] = {"rowsolve": 1.0, "rowsolve threads=1": 2.0}
+    axes = wild_picture.picture_of([one, result("b", 1e-4, lsmr=2e-4)]).axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b"]
+    assert [text.get_text() for text in axes.get_legend().get_texts()][:2] == [
+        "rested",
+        "a core busy: threads=1 / ours",
+    ]
+    points = [tuple(point) for dots in axes.collections for point in dots.get_offsets().tolist()]
+    assert sorted(round(x, 6) for x, _ in points) == [2.0, 2.0, 3.0]
+
+
+def test_command__draws_measures_and_writes(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(wild, "REST", 0.0)
+    path, tiny = tmp_path / "wild.json", list(families.FAMILIES).index("tiny")
+    assert wild.main(["--index", str(tiny), "--json", str(path), "--ways", "rested,product,busy"]) == 0
+    (found,) = json.loads(path.read_text())["results"]
+    assert (found["index"], found["family"], found["wrong"]) == (tiny, "tiny", False)
+    assert found["reason"].endswith("looked for the least-squares solution.")
+    assert list(found["seconds"]) == ["rested", "product", "busy"]
+    assert list(found["seconds"]["busy"]) == ["rowsolve", "rowsolve threads=1"]
+    assert path.with_suffix(".png").stat().st_size > 0
+    written = capsys.readouterr().out
+    path.with_suffix(".png").unlink()
+    assert wild.main(["--replot", "--json", str(path)]) == 0
+    assert capsys.readouterr().out in written
+    assert path.with_suffix(".png").exists()
+
+
+def test_command__says_what_ways_there_are(capsys):
+    with pytest.raises(SystemExit):
+        wild.arguments(["--ways", "rested,asleep"])
+    assert "--ways must be some of rested,product,busy, got rested,asleep." in capsys.readouterr().err
+
+
+def test_makefile__has_the_target():
+    lines = (Path(wild.__file__).parents[1] / "Makefile").read_text(encoding="utf-8").splitlines()
+    at = lines.index("bench-wild: .venv/ready-tables .venv/ready-bench")
+    assert lines[at + 1] == "\t$(RUN) benchmarks/wild.py $(ARGS)"
