@@ -10,27 +10,54 @@ from scipy.sparse.linalg import LinearOperator, lsmr, lsqr, onenormest, splu
 
 EPS = float(np.finfo(float).eps)
 CERTAIN = 1e-8  # the relative error that a reference may have
-DENSE_NUMBERS, GRAM_COLUMNS = 2e7, 2500  # a sparse A with fewer is solved as a dense one, or by its Gram matrix
+GRAM_COLUMNS = 2500  # of a matrix with more, no dense Gram matrix is made
+DENSE_PRODUCTS = 5e9  # for a Gram matrix: a sparse matrix with fewer is solved as a dense one
 ITERATIONS = 4000
 
 
 def solution_of(A: Any, b: np.ndarray) -> np.ndarray | None:
     """Return x, or None if it is in doubt or zero."""
-    b = np.asarray(b, dtype=float)
-    if not sparse.issparse(A):
-        x = by_singular_values(np.asarray(A, dtype=float), b)
-    elif A.shape[0] * A.shape[1] <= DENSE_NUMBERS:
-        x = by_singular_values(A.toarray().astype(float), b)
-    elif A.shape[1] <= GRAM_COLUMNS:
-        x = by_gram(A.astype(float), b)
+    A, b, (n, p) = A.astype(float), np.asarray(b, dtype=float), A.shape
+    if p <= GRAM_COLUMNS:
+        ways = [by_cholesky, by_gram if sparse.issparse(A) and n * p**2 > DENSE_PRODUCTS else by_singular_values]
     else:
-        x = by_iterations(A.astype(float), b)
-        x = by_sparse_factor(A.astype(float), b) if x is None else x
+        ways = [by_iterations, by_sparse_factor]
+    found = (way(A, b) for way in ways)  # the first is the cheapest, the next for what is in doubt
+    x = next((x for x in found if x is not None), None)
     return None if x is None or not np.linalg.norm(x, axis=0).min() > 0 else x
 
 
-def by_singular_values(A: np.ndarray, b: np.ndarray) -> np.ndarray | None:
+def by_cholesky(A: Any, b: np.ndarray) -> np.ndarray | None:
+    """Use a factor of ``A.T @ A``, its columns of norm 1, with refinement, where its condition says: full rank."""
+    gram = full(A.T @ A)
+    norms = np.sqrt(np.diag(gram))
+    if not norms.min() > 0:
+        return None
+    gram /= np.outer(norms, norms)
+    try:
+        factor, lower = linalg.cho_factor(gram)
+    except linalg.LinAlgError:
+        return None
+    share, _ = linalg.lapack.dpocon(factor, linalg.norm(gram, 1), uplo="L" if lower else "U")
+    if share < 1e-10 or norms.min() < 1e-9 * norms.max():
+        return None
+    x = refined(A, b, lambda g: (linalg.cho_solve((factor, lower), (g.T / norms).T).T / norms).T)
+    if x is None:
+        return None
+    y = (x.T * norms).T
+    residual = np.linalg.norm(b - A @ x, axis=0) / (np.sqrt(norms.size) * size(y))
+    error = EPS * (share**-0.5 + residual / share) * np.linalg.norm(y, axis=0) * np.linalg.norm(1 / norms)
+    return x if largest(error / size(x)) <= CERTAIN else None
+
+
+def full(A: Any) -> np.ndarray:
+    """Return A as a dense matrix."""
+    return A.toarray() if sparse.issparse(A) else A
+
+
+def by_singular_values(A: Any, b: np.ndarray) -> np.ndarray | None:
     """Use LAPACK's gelsd; where the units of full columns differ, on columns of norm 1."""
+    A = full(A)
     x, _, rank, s = np.linalg.lstsq(A, b)
     clear = rank == s.size or s[rank] <= 1e-13 * s[0]
     if rank == 0 or not clear or s[rank - 1] < 1e-9 * s[0]:
