@@ -87,7 +87,7 @@ def draw(seed: int, index: int) -> Draw:
         x = solution_of(A, b)
         if x is not None:
             return Draw(seed, index, name, A, b, x, attempt)
-    raise RuntimeError(f"No system of the family {name!r} with a certain solution in {ATTEMPTS} draws at {index}.")
+    raise Unfit(f"None of {ATTEMPTS} systems of the family {name!r} has a certain solution.")
 
 
 # --- what the families are made of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import multiprocessing
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -87,7 +88,10 @@ def _lsqr(A: Any, b: np.ndarray, setting: Any) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Peer:
-    """How a peer is run, on what, with which settings, and how many operations it takes (0: unknown)."""
+    """How a peer is run, with which settings, on what, and how many operations it takes (0: unknown).
+
+    `on` is "dense", "sparse", "toarray" (sparse, made dense first) or "both", where only who iterates leaves it sparse.
+    """
 
     solve: Callable[[Any, np.ndarray, Any], np.ndarray]
     settings: tuple[Any, ...] = (None,)
@@ -98,8 +102,11 @@ class Peer:
     def fits(self, A: Any) -> bool:
         """Whether it takes A at all."""
         if not sparse.issparse(A):
-            return self.on != "sparse"
-        return self.on == "sparse" or (self.on == "both" and (self.iterates or A.shape[0] * A.shape[1] <= DENSE))
+            return self.on in ("dense", "both")
+        small = A.shape[0] * A.shape[1] <= DENSE
+        return (
+            self.on == "sparse" or (self.on == "toarray" and small) or (self.on == "both" and (self.iterates or small))
+        )
 
     def expected(self, A: Any) -> float:
         """Return the seconds that its operations take at the least."""
@@ -115,7 +122,7 @@ PEERS = {
     "cholesky of sparse A'A": Peer(_cholesky, on="sparse", operations=lambda n, p: p**3 / 3),
     "splu": Peer(_splu, on="sparse"),
     "splu symmetric": Peer(_splu_symmetric, on="sparse"),
-    "cholesky of toarray": Peer(_cholesky_dense, on="sparse", operations=_gram),
+    "cholesky of toarray": Peer(_cholesky_dense, on="toarray", operations=_gram),
     "lsmr": Peer(_lsmr, tuple(TOLERANCES), iterates=True),
     "lsqr": Peer(_lsqr, tuple(TOLERANCES), iterates=True),
     "gelsy": Peer(_gelsy, (None, 1e-10), operations=lambda n, p: 2 * n * p**2),
@@ -141,19 +148,24 @@ def field(A: Any, b: np.ndarray, truth: np.ndarray) -> tuple[list[Found], dict[s
     for name, peer in PEERS.items():
         best = min((one.seconds for one in found), default=np.inf)
         if not peer.fits(A):
-            out[name] = "does not take A"
+            out[name] = "does not take A, or not as large a one"
         elif name == "LinearRegression" and not importlib.util.find_spec("sklearn"):
             out[name] = "is not installed"
-        elif name == "cholesky of toarray" and A.shape[0] * A.shape[1] > DENSE:
-            out[name] = "would be too large"
+        elif name == "LinearRegression" and not any(one.name == "numpy lstsq" for one in close(found)):
+            out[name] = "runs gelsd after copies of A, and numpy lstsq is out or far behind"
         elif peer.expected(A) > min(LONGEST, FAR * best):
             out[name] = f"about {peer.expected(A):.2g} s expected"
         else:
             one = looked_at(name, peer, A, b, truth, limit=min(LONGEST, max(FAR * best, 0.05)))
             found, out = ([*found, one], out) if isinstance(one, Found) else (found, {**out, name: one})
-    best = min((one.seconds for one in found), default=np.inf)
-    near = [one for one in found if one.seconds <= max(APART * best, best + 5e-4)]
+    near = close(found)
     return near, {**out, **{one.name: f"took {one.seconds:.2g} s" for one in found if one not in near}}
+
+
+def close(found: list[Found]) -> list[Found]:
+    """Return those that are not far behind the best."""
+    best = min((one.seconds for one in found), default=np.inf)
+    return [one for one in found if one.seconds <= max(APART * best, best + 5e-4)]
 
 
 def looked_at(name: str, peer: Peer, A: Any, b: np.ndarray, truth: np.ndarray, *, limit: float) -> Found | str:
@@ -221,9 +233,17 @@ def least(run: Callable[[], Any], limit: float) -> float:
     return min(seconds)
 
 
+def _ends_well(run: Callable[[], Any]) -> None:
+    """Run, and end the process with 1 if that raises."""
+    try:
+        quietly(run)
+    except (RuntimeError, MemoryError):
+        sys.exit(1)
+
+
 def within(run: Callable[[], Any], seconds: float) -> bool:
     """Whether a run ends well within this time, tried in a process of its own: a sparse factor cannot be stopped."""
-    process = multiprocessing.get_context("fork").Process(target=lambda: quietly(run), daemon=True)
+    process = multiprocessing.get_context("fork").Process(target=_ends_well, args=[run], daemon=True)
     process.start()
     process.join(seconds)
     ended = process.exitcode == 0

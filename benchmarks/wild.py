@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from families import FAMILIES, Draw, draw, family_of, left_out
+from families import FAMILIES, Draw, Unfit, draw, family_of, left_out
 from peers import ERROR, Found, error_of, field, quietly
 from scipy import sparse
 from wild_picture import picture_of
@@ -112,16 +112,14 @@ def rest() -> None:
 
 def times_of(one: Draw, way: str, ours: Ours, peers: list[Found]) -> dict[str, float]:
     """Return the seconds of everybody, asked this way."""
-    runs: dict[str, Run] = {OURS: ours}
     if way == "busy":
+        single = Ours(one, threads=1)
+        single()  # compiles
         with busy_core():
-            runs["rowsolve threads=1"] = Ours(one, threads=1)
-            return timed(runs, rest, ours.look)
-    runs |= {peer.name: peer.run for peer in peers}
-    if way == "rested":
-        return timed(runs, rest, ours.look)
+            return timed({OURS: ours, "rowsolve threads=1": single}, rest, ours.look)
+    runs: dict[str, Run] = {OURS: ours, **{peer.name: peer.run for peer in peers}}
     product = product_of(one)
-    return timed(runs, lambda: (rest(), product()), ours.look)
+    return timed(runs, rest if way == "rested" else lambda: (rest(), product()), ours.look)
 
 
 def measure(one: Draw, ways: list[str]) -> dict[str, Any]:
@@ -149,20 +147,17 @@ def line_of(result: dict[str, Any]) -> str:
     """Return a line of progress."""
     way = next(iter(result["seconds"]))
     ratio, name, theirs, ours = ratio_of(result, way)
-    words = f"{result['index']:>5} {result['family']:<19.19} {result['what']:<24.24}"
-    return f"{words}{1e3 * ours:>8.4g}{1e3 * theirs:>8.4g}{ratio:>6.2f}{' WRONG' if result['wrong'] else ''} {name:.8}"
+    words = f"{result['index']:>5} {result['family']:<19.19} {result['what']:<22.22}"
+    return f"{words}{1e3 * ours:>8.4g}{1e3 * theirs:>8.4g}{ratio:>6.2f} {'WRONG' if result['wrong'] else name:.9}"
 
 
 def indices_of(args: argparse.Namespace) -> list[int]:
     """Return the indices that are asked for."""
-    if args.index:
-        return args.index
     missing = left_out()
     wanted = [name for name in args.only or FAMILIES if name not in missing]
-    fitting = (i for i in itertools.count(args.start) if family_of(i) in wanted)
-    if args.only:
-        return list(itertools.islice(fitting, args.count)) if wanted else []
-    return [i for i in range(args.start, args.start + args.count) if family_of(i) in wanted]
+    if args.only and wanted and not args.index:  # as many of these families
+        return list(itertools.islice((i for i in itertools.count(args.start) if family_of(i) in wanted), args.count))
+    return [i for i in args.index or range(args.start, args.start + args.count) if family_of(i) in wanted]
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
@@ -181,6 +176,8 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     args.ways = args.ways.split(",")
     if not set(args.ways) <= set(WAYS):
         parser.error(f"--ways must be some of {','.join(WAYS)}, got {','.join(args.ways)}.")
+    if args.replot and not args.json.exists():
+        parser.error(f"--replot needs {args.json}, which does not exist. Try without --replot first.")
     return args
 
 
@@ -195,9 +192,13 @@ def main(argv: list[str] | None = None) -> int:
     if left_out():
         print(f"Left out: {', '.join(left_out())}. Try pip install 'rowsolve[tables]'.")
     results = []
-    print(f"{'index':>5} {'family':<19} {'system':<24}{'ours ms':>8}{'best ms':>8}{'ratio':>6} best peer")
+    print(f"{'index':>5} {'family':<19} {'system':<22}{'ours ms':>8}{'best ms':>8}{'ratio':>6} best peer")
     for index in indices_of(args):
-        results.append(measure(draw(args.seed, index), args.ways))
+        try:
+            results.append(measure(draw(args.seed, index), args.ways))
+        except Unfit as error:
+            print(f"{index:>5} {error}")
+            continue
         print(line_of(results[-1]), flush=True)
         save(results, args.json)  # after each, so that an interrupted run keeps what it has
         gc.collect()

@@ -135,6 +135,12 @@ def test_within__stops_what_takes_too_long():
     assert not peers.within(lambda: wild.time.sleep(60), 0.1)
 
 
+def test_within__is_false_where_it_raises(capfd):
+    singular = sparse.csc_array(np.ones((3, 3)))
+    assert not peers.within(lambda: peers.splu(singular), 10.0)
+    assert capfd.readouterr().err == ""
+
+
 def test_report__has_ratios_by_value():
     results = [result("a", 1.0, lsmr=0.5, gelsy=0.75), result("a", 1.0, lsmr=4.0), result("b", 2.0, cholesky=2.0)]
     assert wild_report.table_of(results, "rested") == [
@@ -209,6 +215,28 @@ def test_command__draws_measures_and_writes(tmp_path, monkeypatch, capsys):
     assert wild.main(["--replot", "--json", str(path)]) == 0
     assert capsys.readouterr().out in written
     assert path.with_suffix(".png").exists()
+
+
+def test_command__says_that_nothing_is_certain(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(families, "solution_of", lambda A, b: None)
+    monkeypatch.setattr(families, "ATTEMPTS", 2)
+    assert wild.main(["--only", "tiny", "--count", "1", "--json", str(tmp_path / "wild.json")]) == 2
+    written = capsys.readouterr().out
+    assert "None of 2 systems of the family 'tiny' has a certain solution." in written
+    assert "Nothing was drawn. Try a larger --count, or another --only." in written
+
+
+def test_command__repeats_families_and_indices():
+    count, tiny = len(families.FAMILIES), list(families.FAMILIES).index("tiny")
+    assert wild.indices_of(wild.arguments(["--only", "tiny", "--count", "2"])) == [tiny, tiny + count]
+    assert wild.indices_of(wild.arguments(["--start", "3", "--count", "2"])) == [3, 4]
+    assert wild.indices_of(wild.arguments(["--index", "7", "--index", "1"])) == [7, 1]
+
+
+def test_command__needs_results_to_draw_again(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        wild.arguments(["--replot", "--json", str(tmp_path / "none.json")])
+    assert "none.json, which does not exist. Try without --replot first." in capsys.readouterr().err
 
 
 def test_command__says_what_ways_there_are(capsys):
