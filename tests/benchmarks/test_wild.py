@@ -79,6 +79,20 @@ def test_tables__are_left_out_where_the_packages_are_missing(monkeypatch):
     assert [families.family_of(index) for index in wild.indices_of(args)] == SMALL
 
 
+@pytest.mark.parametrize("name", families.TABLE_FAMILIES)
+def test_table__has_an_intercept_numbers_and_levels(rng, monkeypatch, name):
+    pd = pytest.importorskip("pandas", reason="needs pip install 'rowsolve[tables]'")
+    colour = np.resize(["red", "blue"], 40)
+    table = pd.DataFrame({"rownames": range(40), "size": rng.random(40), "age": rng.random(40), "colour": colour})
+    monkeypatch.setattr(families, "_loaders", lambda: {str(i): lambda: table for i in range(5)})
+    one = families.draw(1, list(families.FAMILIES).index(name))
+    A = one.A.toarray() if sparse.issparse(one.A) else one.A
+    known, other = ("age", "size") if np.array_equal(one.b, table["size"]) else ("size", "age")
+    np.testing.assert_array_equal(one.b, table[other])
+    levels = [colour == "blue", colour == "red"] if name == "table-one-hot" else []
+    np.testing.assert_array_equal(A, np.stack([np.ones(40), table[known], *levels], axis=1))
+
+
 @pytest.mark.parametrize("solve", [reference.by_gram, reference.by_iterations, reference.solution_of])
 def test_reference__is_the_solution_of_least_norm(rng, solve):
     A = sparse.csr_array(np.hstack([np.ones((60, 1)), np.eye(6)[rng.integers(0, 6, 60)]]))
