@@ -45,7 +45,7 @@ WAYS = ("rested", "product", "busy")
 REST = 0.15  # seconds: threads of BLAS that have nothing to do stay awake for a while
 OURS = "rowsolve"
 SHORT, LONG = 1e-3, 0.5  # seconds: of shorter calls more are made, of longer ones fewer
-NEAR = 1.5  # times the best of five: who is further away is not called again
+NEAR = 1.25  # times the best of five: who is further away is not called again
 Run = Callable[[], Any]
 
 
