@@ -16,10 +16,11 @@ ROOMS = {
     "kernels": {"_barrier", "_jit", "_simd"},
     "clustering": {"_threads", "kernels"},
     "pavings": {"kernels", "clustering"},
-    "lstsq": set(),
+    "policy": set(),
+    "lstsq": {"_threads", "kernels.gradient", "kernels.rows"},
     "methods": {
         "_barrier", "_blas", "_solution", "_state", "_system", "_threads", "_vectors", "kernels", "clustering", "lstsq",
-        "pavings",
+        "pavings", "policy",
     },
     "sources": {"_vectors", "kernels.rows"},
     "theory": set(),
@@ -44,7 +45,7 @@ ROOMS = {
     "_vectors": set(),
     "_solution": set(),
     "_monitor": {"_solution", "_state"},
-    "_system": {"_state", "_threads", "_vectors", "kernels.rows"},
+    "_system": {"_state", "_threads", "_vectors", "kernels.rows", "lstsq.sparse"},
     "_stored": {"_system", "kernels.rows", "sources"},
     "_check": {"_solution", "_state", "_system", "kernels.many", "kernels.rows", "methods.factor"},
     "_drive": {
@@ -53,7 +54,11 @@ ROOMS = {
     "_pave": {"_system", "_validate", "pavings", "sources", ""},
     "_words": {"_drive", "_solution", "methods.base"},
     "_auto": {
-        "_check", "_drive", "_monitor", "_solution", "_state", "_system", "_vectors", "kernels.rows", "methods",
+        "_check", "_drive", "_monitor", "_solution", "_state", "_system", "_vectors", "_words", "kernels.rows", "methods",
+        "policy",
+    },
+    "_small": {
+        "_auto", "_blas", "_monitor", "_solution", "_threads", "_words", "lstsq", "policy",
     },
     "_warmup": {"_check", "_monitor", "_system", "kernels", "methods", "sources"},
     "_validate": {"_threads", "_vectors", "kernels.rows", "methods", "sources"},
@@ -63,8 +68,8 @@ ROOMS = {
         "_words", "methods",
     },
     "_solve": {
-        "_checkpoint", "_job", "_monitor", "_output", "_solution", "_stored", "_system", "_validate", "methods",
-        "sources", "",
+        "_checkpoint", "_job", "_monitor", "_output", "_small", "_solution", "_stored", "_system", "_validate",
+        "kernels.rows", "methods", "policy", "sources", "",
     },
 }  # fmt: skip
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path.name not in {"__main__.py"})

@@ -21,17 +21,29 @@ from rowsolve._solution import Status
 from rowsolve._state import Kind, StateError, fill, in_place, listed, named, number, optional, state_of, text, tuple_of
 from rowsolve._system import System
 from rowsolve._vectors import norm
+from rowsolve._words import FOR_FAR_ROWS, far_rows, rows_for_the_tail
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.methods import Deflated, Direct, Method, Quantile, Randomized, Refined
 from rowsolve.methods.exact import AT_ONCE
 from rowsolve.methods.factor import SQUARES
 from rowsolve.methods.spectrum import look_at_spectrum, worth_a_look
 
-__all__ = ["Auto", "Choice", "first_choice", "is_hopeless", "next_choice", "rows_share_much"]
+__all__ = [
+    "CLEAN",
+    "SAYS",
+    "SMALL",
+    "TALL",
+    "Auto",
+    "Choice",
+    "first_choice",
+    "is_hopeless",
+    "next_choice",
+    "rows_share_much",
+]
 
 # Measured on two cores; what matters are the ratios, which vary little between machines.
 _TINY = AT_ONCE  # multiplications of a factorization of all rows
-_TALL = 2  # times p rows: of fewer there is no sample to take
+TALL = 2  # times p rows: of fewer there is no sample to take
 _TINY_IF_NOT_TALL = 40 * _TINY  # then rows need long, and a factorization of all is soon the best there is
 _FEW_COLUMNS = 500  # a sample is factored in the time that rows take to converge
 _FEW_COLUMNS_EACH, _PRICE_OF_MANY = 75, 32  # for k right-hand sides that holds up to 75 * (32 + k) columns
@@ -40,13 +52,11 @@ _FACTOR_PER_NUMBER = 3000  # multiplications of a dense factor for each stored n
 _ROWS_TO_CONVERGE = 30  # times p, for well-conditioned rows and six digits
 _TIME_TO_FIND_A_ROW = 250  # sparse rows far apart in memory: as long as so many numbers take
 _SLOW = 4 * _ROWS_TO_CONVERGE  # times p rows still needed: anything else is faster
-_ROWS_FOR_THE_TAIL = 1024
-_WILD = 12.0  # times the median: a normal distribution reaches 5 in a thousand rows
-_HEAVY = 3.0  # times the median: the root of the mean square of a normal distribution is 1.5
 _ROWS_TO_LEAVE_OUT, _FEWEST_COLUMNS = 2000, 64  # times p rows, to look for wild ones; p counts as 64 at least
-_CLEAN = 1e-4  # relative residual below which there is nothing to be torn by
+CLEAN = 1e-4  # relative residual below which there is nothing to be torn by
 
-_SAYS = {
+SMALL = "The system is small: "
+SAYS = {
     "deflated": "'deflated' took random rows without what they share.",
     "direct": "a sample of the rows was solved with 'direct'.",
     "randomized": "Rows were taken at random with 'randomized', without replacement.",
@@ -69,10 +79,10 @@ def first_choice(system: System, rtol: float, rows_allowed: float = math.inf) ->
     if system.damp > 0.0:
         return Choice("`damp` asks for a least-squares method: ", at_once)
     if tiny:
-        return Choice("The system is small: ", at_once)
+        return Choice(SMALL, at_once)
     if system.stored and not _is_sparse(system) and _can_be_factored(system):
         return Choice("The rows are not in memory, so as few as possible were read: ", Direct())
-    if not _is_sparse(system) and p <= _few_columns(system) and n >= _TALL * p and _has_room(system):
+    if not _is_sparse(system) and p <= _few_columns(system) and n >= TALL * p and _has_room(system):
         few = p <= _FEW_COLUMNS
         return Choice("There are few columns: " if few else "There are several right-hand sides: ", Direct())
     if _passes_are_cheaper(system, rtol):
@@ -133,7 +143,7 @@ def _is_tiny(system: System) -> bool:
     """Tell whether all rows are factored at once in next to no time, or there are hardly more rows than columns."""
     n, p, entries = system.n_rows, system.n_columns, system.entries_per_row
     work = n * entries**2 + p**3 / 3
-    return work <= _TINY or (n < _TALL * p and n * float(p) * min(n, p) <= _TINY_IF_NOT_TALL)
+    return work <= _TINY or (n < TALL * p and n * float(p) * min(n, p) <= _TINY_IF_NOT_TALL)
 
 
 def _few_columns(system: System) -> int:
@@ -151,7 +161,7 @@ def _can_be_factored(system: System) -> bool:
     n, p, entries = system.n_rows, system.n_columns, system.entries_per_row
     if not _has_room(system):
         return False
-    return p <= _MOST_COLUMNS and n >= _TALL * p and (not _is_sparse(system) or p**3 < _FACTOR_PER_NUMBER * n * entries)
+    return p <= _MOST_COLUMNS and n >= TALL * p and (not _is_sparse(system) or p**3 < _FACTOR_PER_NUMBER * n * entries)
 
 
 def _passes_are_cheaper(system: System, rtol: float) -> bool:
@@ -223,13 +233,13 @@ class Auto:
         seen = self._wild_rows() if torn else ""
         if seen and self.drop:
             return self._without_wild_rows(self.run, seen)
-        self.remark = f"{seen}: outliers='drop' looks for a solution without them." if seen else ""
+        self.remark = FOR_FAR_ROWS.format(seen) if seen else ""
         return status
 
     def _stage(self, choice: Choice) -> Status:
         """Run one method."""
         if self.run is None:
-            says = _SAYS[choice.method.name]
+            says = SAYS[choice.method.name]
             if choice.method.least_squares and self.system.bounds is not None:
                 says = says.replace("solution", "solution within the bounds")
             self.words.append(choice.why + says)
@@ -293,25 +303,14 @@ class Auto:
         return run
 
     def _wild_rows(self) -> str:
-        """Say whether a few rows are further off than the noise of the others would put them; nothing if not.
-
-        By some rows against their median, or by the norm of the whole residual, which knows all rows.
-        """
+        """Say whether a few rows are further off than the noise of the others would put them; nothing if not."""
         system, x = self.system, self.run.x
-        if system.n_rhs > 1 or system.residual_norm <= _CLEAN * system.norm_b:  # 'quantile' takes only one
+        if system.n_rhs > 1 or system.residual_norm <= CLEAN * system.norm_b:  # 'quantile' takes only one
             return ""
-        if system.n_rows < _TALL * system.n_columns:  # some rows could be satisfied whatever they say
+        if system.n_rows < TALL * system.n_columns:  # some rows could be satisfied whatever they say
             return ""
-        few = system.n_rows < 2 * _ROWS_FOR_THE_TAIL
-        order = np.arange(system.n_rows) if few else system.sample(_ROWS_FOR_THE_TAIL, self.rng)[0]
-        off = np.abs(residuals_of(system, order, x))
-        usual = float(np.partition(off, off.size // 2)[off.size // 2])  # the median, without its overhead
-        n_wild = int(np.count_nonzero(off > _WILD * usual))
-        if n_wild:
-            looked_at = f"{order.size:,} rows" if few else f"{order.size:,} sampled rows"
-            return f"{n_wild:,} of {looked_at} are far off (residual above {_WILD:.0f} times the median)"
-        heavy = system.residual_norm > _HEAVY * usual * math.sqrt(system.n_rows)
-        return "A few rows make up most of the residual" if heavy else ""
+        order = np.arange(system.n_rows)[rows_for_the_tail(system.n_rows)]
+        return far_rows(residuals_of(system, order, x), system.n_rows, system.residual_norm)
 
     saved: ClassVar[dict[str, Kind]] = {"words": listed(text), "most_rows": number, "seen": text, "remark": text}
     derived: ClassVar[tuple[str, ...]] = (

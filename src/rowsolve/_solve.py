@@ -16,10 +16,14 @@ from rowsolve._checkpoint import Checkpoint, memory_in
 from rowsolve._job import Job
 from rowsolve._monitor import Tolerance
 from rowsolve._output import make_sure_apart
+from rowsolve._small import solve_at_once, solve_small
 from rowsolve._solution import Event, Solution
 from rowsolve._stored import StoredSystem
 from rowsolve._system import Clock, System
-from rowsolve.methods import Method
+from rowsolve.kernels.rows import DenseRows
+from rowsolve.methods import Method, Refined
+from rowsolve.policy.prices import SMALL_SYSTEM, small_system
+from rowsolve.policy.prices import seconds as in_seconds
 from rowsolve.sources import Source, StoredRows
 from rowsolve.sources.files import files_of_system
 
@@ -27,6 +31,7 @@ __all__ = ["solve"]
 
 DEFAULT_PASSES = 1000
 DEFAULT_WORK = 1e9  # numbers read
+_REFINED = Refined()
 
 
 def solve(
@@ -157,6 +162,11 @@ def solve(
     >>> solution.status.name, bool(np.allclose(solution.x, 1, atol=1e-5))
     ('CONVERGED', True)
     """
+    usual = x0 is memory is bounds is callback is checkpoint is max_passes is max_seconds is None
+    if usual and method == "auto" and damp == 0.0 and check == "sampled" and outliers == "keep" and not resume:
+        found = solve_at_once(A, b, rtol, atol, threads)
+        if found is not None:
+            return found
     if callback is not None and not callable(callback):
         raise TypeError(f"`callback` must be callable, got {callback!r}.")
     n_threads = _validate.threads_of(threads)
@@ -180,13 +190,17 @@ def solve(
         max_rows = _rows_allowed(max_passes, seconds, source)
         check = _validate.check_of(check)
         drop = _validate.outliers_of(outliers, chosen, sides, plain=damping == 0.0 and limits is None)
+        at_once = checkpoint is None and not resume and callback is None and memory is None and not drop
+        if at_once and limits is None and check == "sampled" and _is_small(chosen, source, max_rows, seconds):
+            solution = solve_small(source.rows.values, sides, start, damping, tolerance, n_threads)
+            if solution is not None:
+                return _as_given(solution, b)
         generator = _validate.generator_of(rng)
         kind = StoredSystem if stored else System
         system = kind(source, sides, Clock(seconds), n_threads, damping, limits)  # type: ignore[arg-type]
         if memory is not None and not stored:
             system.room = _validate.memory_of(memory) - sum(part.nbytes for part in source.rows)
-        in_a_column = np.ndim(b) == 2 and np.shape(b)[1] == 1  # a file that holds one has a vector
-        told = _with_column(callback) if in_a_column and callback is not None else callback
+        told = _with_column(callback) if callback is not None and _in_a_column(b) else callback
         job = Job(chosen, start, system, tolerance, max_rows, check, generator, told, drop=drop)
         if checkpoint is not None:
             seed = None if isinstance(rng, np.random.Generator) else repr(rng)
@@ -197,7 +211,26 @@ def solve(
         solution = job.go()
         if check_finite and (words := _not_checked(job.system, solution)):
             solution = replace(solution, message=f"{solution.message} {words}")
-    return replace(solution, x=solution.x[:, None]) if in_a_column else solution
+    return _as_given(solution, b)
+
+
+def _is_small(method: Method | None, source: Source, max_rows: float, seconds: float) -> bool:
+    """Tell whether the rows are dense, in memory, finite, and so few that LAPACK takes next to no time."""
+    n, p = source.shape
+    if not isinstance(source.rows, DenseRows) or not source.checked or max_rows < n or method not in (None, _REFINED):
+        return False
+    price = small_system(n, p)
+    return price <= SMALL_SYSTEM and in_seconds(price) < seconds
+
+
+def _as_given(solution: Solution, b: Any) -> Solution:
+    """Return x as a column if b is one."""
+    return replace(solution, x=solution.x[:, None]) if _in_a_column(b) else solution
+
+
+def _in_a_column(b: Any) -> bool:
+    """Tell whether b is a matrix of one column; a file that holds one has a vector."""
+    return np.ndim(b) == 2 and np.shape(b)[1] == 1
 
 
 def _not_checked(system: System, solution: Solution) -> str:

@@ -29,6 +29,7 @@ from rowsolve._state import (
 from rowsolve._threads import run_together
 from rowsolve._vectors import sum_of_squares
 from rowsolve.kernels.rows import NON_FINITE, ZERO, ZERO_AGAINST_B, CSRRows, frozen, norms_at, norms_of
+from rowsolve.lstsq.sparse import widest_row
 
 if TYPE_CHECKING:
     from rowsolve.sources import Source
@@ -208,6 +209,13 @@ class System:
     def norms_b(self) -> np.ndarray:
         """The norm of each right-hand side."""
         return np.array([self.norm_b]) if self.n_rhs == 1 else np.linalg.norm(self.b, axis=0)
+
+    @cached_property
+    def row_pairs(self) -> tuple[float, int]:
+        """Of sparse rows: how many pairs of numbers are in one row, and how many columns apart these are at most."""
+        _, indices, indptr = self.rows
+        lengths = np.diff(indptr).astype(float)
+        return float(lengths @ lengths), widest_row(indices, indptr)
 
     def pieces(self, times_used: int = 1, n_rows: int | None = None, skip: int = 0) -> Iterator[Piece]:
         """Yield all rows in pieces: one counted pass, which Ctrl-C and the deadline can end.
@@ -432,6 +440,7 @@ class System:
     derived: ClassVar[tuple[str, ...]] = (
         "source", "rows", "b", "n_rhs", "norm_b", "n_rows", "n_columns", "arrangement", "entries_per_row", "clock",
         "threads", "damp", "bounds", "spectrum", "on_piece", "room", "largest_b", "norms_b",
+        "row_pairs",
     )  # fmt: skip
 
     def state(self) -> dict[str, Any]:

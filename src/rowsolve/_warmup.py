@@ -14,7 +14,6 @@ from rowsolve._system import System
 from rowsolve.kernels.rows import CSRRows, DenseRows, frozen
 from rowsolve.kernels.sweep import sweep
 from rowsolve.methods.base import Method, RowMethod, StepMethod
-from rowsolve.methods.exact import ExactSteps
 from rowsolve.methods.oblivious import Chains, chains_pay
 from rowsolve.sources import Source
 
@@ -48,8 +47,8 @@ def warm_up(method: Method, source: Source, threads: int, *, many: bool = False)
     elif isinstance(method, StepMethod):
         steps: Any = method.steps(system, x, Tolerance(1e-6, 0.0, 1e-16), rng)
         next(steps)
-        if isinstance(steps, ExactSteps):
-            steps.leave_to_others()
+        if hasattr(steps, "set_out"):  # it may do without passes here
+            steps.set_out()
     limit = np.array([np.inf])
     sampled_check(system, x, limit, rng)
     if not many:

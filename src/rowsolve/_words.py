@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from rowsolve._drive import Run
-from rowsolve._solution import Status
+from rowsolve._solution import Residual, Status
 from rowsolve.methods.base import StepMethod
 
-__all__ = ["message_of"]
+__all__ = [
+    "FOR_FAR_ROWS",
+    "by_least_squares",
+    "by_rank",
+    "converged",
+    "far_rows",
+    "message_of",
+    "rows_for_the_tail",
+    "too_precise",
+]
 
 _FEWEST_PLACES = 20
+_ROWS_FOR_THE_TAIL = 1024
+_GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0  # its multiples are spread evenly between the integers
+_FAR = 12.0  # times the median: a normal distribution reaches 5 in a thousand rows
+_HEAVY = 3.0  # times the median: the root of the mean square of a normal distribution is 1.5
+FOR_FAR_ROWS = "{}: outliers='drop' looks for a solution without them."
 _SUSPICION = "It seems that the equations contradict each other as well, or that x* is very large. "
 
 
@@ -27,9 +42,9 @@ def message_of(run: Run, status: Status, decisions: Sequence[str]) -> str:
 
 def _main(run: Run, status: Status) -> str:
     error, rtol = run.worst_error, run.tolerance.rtol
-    about = f"estimated relative error {error:.1e}" if math.isfinite(error) else "error not known"
+    about = _about(error)
     if status is Status.CONVERGED:
-        return f"{status.value[:-1]}: {about}."
+        return converged(error)
     if status is Status.INCONSISTENT:
         return _inconsistent(run)
     if status is Status.SLOW:
@@ -40,7 +55,7 @@ def _main(run: Run, status: Status) -> str:
             f"Way out: a looser rtol, more max_passes, or method={others}."
         )
     if status is Status.PRECISION:
-        return f"{status.value} Now: {about}; asked: {rtol:.1e}."
+        return too_precise(error, rtol)
     if status is Status.INTERRUPTED or status is Status.STOPPED:
         return f"{status.value[:-1]}: {about}."
     limit = "max_passes" if status is Status.MAX_PASSES else "max_seconds"
@@ -103,13 +118,61 @@ def _rank(run: Run) -> str:
     rank, p = run.system.rank, run.system.n_columns
     if run.system.bounds is not None:
         return "" if run.system.unique else "x is not unique: other x within the bounds fit equally well."
-    if rank is None or rank >= p or run.system.damp:
+    if rank is None or run.system.damp:
         return ""
-    which = "of the least norm" if not run.x0.any() else "nearest to x0"
-    words = f"A has rank {rank:,} of {p:,} columns, so many x fit equally well; this is the one {which}."
-    if not run.system.rank_is_clear:
+    return by_rank(rank, p, has_start=bool(run.x0.any()), is_clear=run.system.rank_is_clear)
+
+
+def by_rank(rank: int, n_columns: int, *, has_start: bool, is_clear: bool) -> str:
+    """Say which of many solutions x is, if there are many."""
+    if rank >= n_columns:
+        return ""
+    which = "nearest to x0" if has_start else "of the least norm"
+    words = f"A has rank {rank:,} of {n_columns:,} columns, so many x fit equally well; this is the one {which}."
+    if not is_clear:
         words += " Its singular values have no gap there: x depends on which of them count as zero."
     return words
+
+
+def converged(error: float) -> str:
+    """Say that the tolerance is met."""
+    return f"{Status.CONVERGED.value[:-1]}: {_about(error)}."
+
+
+def too_precise(error: float, rtol: float) -> str:
+    """Say that less is reached than was asked for."""
+    return f"{Status.PRECISION.value} Now: {_about(error)}; asked: {rtol:.1e}."
+
+
+def by_least_squares(residual: Residual, within: str = "") -> str:
+    """Say that x is the least-squares solution."""
+    return f"This is the least-squares solution{within}; its relative residual is {residual}."
+
+
+def _about(error: float) -> str:
+    return f"estimated relative error {error:.1e}" if math.isfinite(error) else "error not known"
+
+
+def rows_for_the_tail(n_rows: int) -> Any:
+    """Return the rows whose residuals tell whether some are far off: all, or some that are spread evenly."""
+    if n_rows < 2 * _ROWS_FOR_THE_TAIL:
+        return slice(None)
+    return (np.arange(_ROWS_FOR_THE_TAIL) * _GOLDEN % 1.0 * n_rows).astype(np.int64)
+
+
+def far_rows(off: np.ndarray, n_rows: int, residual_norm: float) -> str:
+    """Say whether a few rows are further off than the noise of the others would put them; nothing if not.
+
+    By the residuals `off` of some rows against their median, or by the norm of the whole residual, which knows all.
+    """
+    off = np.abs(off)
+    usual = float(np.partition(off, off.size // 2)[off.size // 2])  # the median, without its overhead
+    n_far = int(np.count_nonzero(off > _FAR * usual))
+    if n_far:
+        looked_at = f"{off.size:,} rows" if off.size == n_rows else f"{off.size:,} sampled rows"
+        return f"{n_far:,} of {looked_at} are far off (residual above {_FAR:.0f} times the median)"
+    heavy = residual_norm > _HEAVY * usual * math.sqrt(n_rows)
+    return "A few rows make up most of the residual" if heavy else ""
 
 
 def _rows_off(run: Run) -> str:
@@ -139,8 +202,7 @@ def _checked(run: Run, status: Status) -> str:
         return ""
     residual = run.finding.residual
     if run.method.least_squares:
-        within = "" if run.bounds is None else " within the bounds"
-        return f"This is the least-squares solution{within}; its relative residual is {residual}."
+        return by_least_squares(residual, "" if run.bounds is None else " within the bounds")
     if run.tail is not None:
         return (
             "The equations contradict each other: x is the mean of the last "

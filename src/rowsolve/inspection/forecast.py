@@ -20,7 +20,7 @@ from rowsolve.kernels.gradient import add_gradients
 from rowsolve.kernels.rows import CSRRows, DenseRows, frozen
 from rowsolve.methods import ClusterBlock, Deflated, Direct, Method, Randomized, Refined
 from rowsolve.methods.factor import find_odd_rows
-from rowsolve.methods.refined import cheapest_sample, passes_left
+from rowsolve.methods.refined import cheapest_sample, passes_at_first, price_of_passes
 from rowsolve.sources import Source
 
 if TYPE_CHECKING:
@@ -216,14 +216,15 @@ def _refined(paces: Paces, found: Fit | None, condition: Condition | None, rtol:
     """Predict conjugate gradients: without a factor as far as the condition is known, else with one, as it decides."""
     system = paces.run.system
     n, p, digits = system.n_rows, system.n_columns, -math.log(max(rtol, 1e-16))
-    m, cost = cheapest_sample(system, digits, only_all=False)
-    at_once = cost <= passes_left(system, [math.nan], digits)
+    m, price = cheapest_sample(system, digits)
+    cost = price / price_of_passes(system, 1.0)
+    at_once = cost <= passes_at_first(system, digits)
     watched = 1.0 if at_once else _WATCHED
     plain, known = _passes_without_factor(paces, condition, digits)
     if cost == math.inf or (not at_once and known and plain < watched + cost):
         rows, seconds, at_least = plain * n, plain * paces.seconds_a_pass, not known
     else:
-        after = 2.0 * digits / math.log(m / p) if m < n else 1.0
+        after = 2.0 * digits / math.log(m / p) if m < n else 0.0
         factor = (cost - after) * paces.seconds_a_pass
         if found is not None:
             factor = found.seconds * (m + p / 3) / (found.noise.n_rows + p / 3)

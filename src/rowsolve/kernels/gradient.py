@@ -126,13 +126,12 @@ def add_gradients(rows, b, weight, start, stop, vectors, out, squares):  # out, 
 
 @kernel
 def add_gram(rows, order, out):  # out: INOUT
-    """Add the upper triangle of ``sum(a_i a_i')`` over the sparse rows in `order` to `out`."""
+    """Add the upper triangle of ``sum(a_i a_i')`` over the sparse rows in `order` to `out`; columns are in order."""
     for i in order:
         for k in range(rows.indptr[i], rows.indptr[i + 1]):
             row, value = out[rows.indices[k]], np.float64(rows.data[k])
-            for m in range(rows.indptr[i], rows.indptr[i + 1]):
-                if rows.indices[m] >= rows.indices[k]:
-                    row[rows.indices[m]] += value * rows.data[m]
+            for m in range(k, rows.indptr[i + 1]):
+                row[rows.indices[m]] += value * rows.data[m]
 
 
 @kernel

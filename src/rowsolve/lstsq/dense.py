@@ -3,62 +3,37 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 
+from rowsolve.lstsq.normal import Fit, factor_gram, fit_normal
 from rowsolve.lstsq.orthogonal import Orthogonal
+from rowsolve.lstsq.state import compress, slopes_at
 
 __all__ = ["Fit", "fit"]
 
 _EPS = float(np.finfo(float).eps)
-_WELL = 1e-4  # reciprocal condition of the triangle of a Gram matrix whose solution has some eight digits
-_LEFT = 10.0  # times the share of the last correction that this one is: what it leaves, with a margin
-_ROOTS = 4.0  # units of rounding in a product of some terms
-_VECTORS = 4
-_TALL = 2  # times p rows, from which on a Gram matrix is cheaper than an orthogonal factor
+_BY_CONDITION = 4.0  # units of rounding that an orthogonal factor leaves
+_BLOCK = 64  # columns that LAPACK takes at a time
+_IN_RANGE = 1e100  # lengths of columns whose squares are well in range
 _MANY = 1e5  # multiplications that a Gram matrix must take to be worth a try
-_IN_RANGE = 1e100  # lengths of columns whose squares make a Gram matrix
 _FEW_NUMBERS = 200_000  # in A: products in extended precision take some ms
 _EPS_LONG = float(np.finfo(np.longdouble).eps)  # on some systems no better than that of float64
 _STEPS = 4  # of refinement, at most; the last ones only measure what rounding leaves
 _SHRINKS = 0.3  # of the last correction, from one step of refinement to the next
+_DOUBT = 3.0  # times a correction that is mere rounding: another one may be so much larger
 _SAFE = 1e6  # condition up to which a correction by the squares of A tells the error
 _ROUNDING = 0.3  # of a unit, which the numbers of a row are off
 _SURE = 0.1  # of the error allowed: a first correction so small needs no second
 
 
-class Fit(NamedTuple):
-    """A least-squares solution and what is known of it.
-
-    Attributes
-    ----------
-    x : ndarray of shape (k, p)
-        One for each right-hand side.
-    error : ndarray of shape (k,)
-        Estimated ``norm(x - x*)``.
-    residual_sq : ndarray of shape (k,)
-        ``norm(b - A x)**2``, without the damping.
-    rank : int
-    has_gap : bool
-        Whether the singular values that count are clearly apart from those that count as zero.
-    n_reads : int
-        How often A was read.
-    """
-
-    x: np.ndarray
-    error: np.ndarray
-    residual_sq: np.ndarray
-    rank: int
-    has_gap: bool
-    n_reads: int
-
-
-def fit(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: Any) -> Fit:
+def fit(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: Any, threads: int = 1) -> Fit:
     """Minimise ``norm(A x - b)**2 + damp**2 norm(x)**2``; of many x, return the one nearest to `x0`.
 
-    By Cholesky of the Gram matrix where A is tall and well conditioned, else by an orthogonal factor. x is refined
-    with fresh residuals until it meets the `tolerance` or does not get better any more.
+    By the normal equations where A is tall and not too ill-conditioned for them, else by an orthogonal factor. x is
+    refined with fresh residuals until it meets the `tolerance` or does not get better any more.
 
     Parameters
     ----------
@@ -67,56 +42,19 @@ def fit(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: An
     x0 : ndarray of shape (k, p)
     damp : float
     tolerance : Tolerance
+    threads : int
+        How many may work.
     """
     n, p = A.shape
-    found = _by_cholesky(A, b, damp, tolerance) if n >= _TALL * p and n * float(p) ** 2 > _MANY else None
+    found = None
+    if n > p and n * float(p) ** 2 > _MANY:
+        state = compress(A, b, threads)
+        factor = factor_gram(state.gram, damp)
+        if factor is not None:
+            found = fit_normal(state, factor, x0, damp, tolerance, partial(slopes_at, A, b, threads=threads))
+    elif n > p and not damp:
+        found = _at_a_glance(A, b, tolerance)
     return found or _by_qr(A, b, x0, damp, tolerance)
-
-
-def _by_cholesky(A: np.ndarray, b: np.ndarray, damp: float, tolerance: Any) -> Fit | None:
-    """Solve the normal equations, and again for what is left; None if their condition is too large for that."""
-    from scipy.linalg import lapack
-
-    gram = A.T @ A
-    diagonal = gram.diagonal() + damp * damp
-    if not (diagonal.min() > _IN_RANGE**-2 and diagonal.max() < _IN_RANGE**2):
-        return None
-    lengths = np.sqrt(diagonal)
-    gram.ravel()[:: len(gram) + 1] = diagonal
-    gram /= lengths[:, None]
-    gram /= lengths
-    upper, info = lapack.dpotrf(gram.T, lower=0, overwrite_a=1, clean=0)
-    if info != 0 or not (rcond := lapack.dtrcon(upper)[0]) > _WELL:
-        return None
-    p = A.shape[1]
-    spread = _spread(upper, lengths) / math.sqrt(len(A))
-    x, r, size, n_reads = np.zeros((p, b.shape[1])), b, np.full(b.shape[1], math.inf), 1
-    for step in range(_STEPS):
-        slope = A.T @ r - damp * damp * x
-        change = lapack.dpotrs(upper, slope / lengths[:, None])[0]
-        before, size = size, _norms(change)
-        change /= lengths[:, None]
-        x, n_reads = x + change, n_reads + 2
-        if step == 0:
-            r = b - A @ x
-            continue
-        # Each step leaves the same share of what it corrects, and rounding.
-        rounding = tolerance.eps * spread * (_ROOTS * _norms(lengths[:, None] * x) + _norms(r) / rcond)
-        share = np.divide(size, before, out=np.zeros_like(size), where=before > 0.0)
-        errors = np.maximum(_norms(change) * np.minimum(_LEFT * share, 1.0), rounding)
-        if (errors <= tolerance.at(_norms(x), 0.0)).all():
-            residual_sq = np.einsum("ij,ij->j", r, r) - np.einsum("ij,ij->j", slope, change)
-            return Fit(x.T, errors, np.maximum(residual_sq, 0.0), p, True, n_reads)
-        r = b - A @ x
-    return None  # an orthogonal factor knows better
-
-
-def _spread(upper: np.ndarray, lengths: np.ndarray) -> float:
-    """Return the Frobenius norm of ``R**-1``, for columns of these lengths, by some random vectors."""
-    from scipy.linalg import lapack
-
-    noise = np.random.default_rng(0).standard_normal((len(upper), _VECTORS))
-    return float(np.linalg.norm(lapack.dtrtrs(upper, noise)[0] / lengths[:, None])) / math.sqrt(_VECTORS)
 
 
 def _by_qr(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: Any) -> Fit:
@@ -141,6 +79,39 @@ def _by_qr(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance:
         error = np.maximum(error, _ROUNDING * _EPS * factor.condition * _norms(x - x0.T))
     r = b - A @ x
     return Fit(x.T, error, np.einsum("ij,ij->j", r, r), factor.rank, factor.has_gap, n_reads + 1)
+
+
+def _at_a_glance(A: np.ndarray, b: np.ndarray, tolerance: Any) -> Fit | None:
+    """Solve by one orthogonal factor of A and b together, whose condition and residual tell the error of x.
+
+    None if that leaves a doubt that the error is small.
+    """
+    from scipy.linalg import lapack
+
+    (n, p), k = A.shape, b.shape[1]
+    both = np.empty((n, p + k), order="F")
+    both[:, :p], both[:, p:] = A, b
+    lengths = _norms(both[:, :p])
+    if not (min(sizes := lengths.tolist()) > 1.0 / _IN_RANGE and max(sizes) < _IN_RANGE):
+        return None
+    both[:, :p] /= lengths
+    triangle = lapack.dgeqrf(both, lwork=_BLOCK * (p + k), overwrite_a=1)[0]
+    inverse, info = lapack.dtrtri(triangle[:p, :p])
+    if info != 0:
+        return None
+    inverse *= _upper(p)
+    scaled, rest = inverse @ triangle[:p, p:], triangle[p : p + k, p:]
+    residual = _norms(np.triu(rest) if k > 1 else rest)
+    condition, size = math.sqrt(p) * _norm(inverse), _norms(scaled)
+    x, spread = scaled / lengths[:, None], _norm(inverse / lengths[:, None])
+    size_x = _norms(x)
+    rounded = np.maximum(
+        _BY_CONDITION * _EPS * (size + condition * residual), _ROUNDING / math.sqrt(n) * tolerance.eps * size
+    )
+    error = np.maximum(spread * rounded, _EPS * size_x)
+    if not (condition < _SAFE and (error <= _SURE * tolerance.at(size_x, 0.0)).all()):
+        return None
+    return Fit(x.T, error, residual**2, p, True, 1)
 
 
 def _long_correction(factor: Orthogonal, A: np.ndarray, b: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -169,7 +140,7 @@ def _refined(factor: Orthogonal, A: np.ndarray, b: np.ndarray, x: np.ndarray) ->
             best = np.where(shrinks, x, best)
             if not shrinks.any():
                 break
-    return best, np.maximum.reduce(sizes[-2:]), 4 + 2 * len(sizes)
+    return best, _DOUBT * np.maximum.reduce(sizes[-2:]), 4 + 2 * len(sizes)
 
 
 def _of_products(factor: Orthogonal, n: int, x: np.ndarray) -> np.ndarray:
@@ -178,4 +149,14 @@ def _of_products(factor: Orthogonal, n: int, x: np.ndarray) -> np.ndarray:
 
 
 def _norms(columns: np.ndarray) -> np.ndarray:
-    return np.sqrt(np.einsum("ij,ij->j", columns, columns))
+    return np.sqrt(np.vecdot(columns, columns, axis=0))
+
+
+def _norm(matrix: np.ndarray) -> float:
+    return math.sqrt(np.vdot(matrix, matrix))
+
+
+@lru_cache(maxsize=64)
+def _upper(size: int) -> np.ndarray:
+    """Return ones on the diagonal and above it: much quicker than `np.triu` of a small matrix."""
+    return np.triu(np.ones((size, size)))

@@ -91,6 +91,8 @@ class Descent:
         What the rounding of a gradient that is only updated may be worth in x.
     no_time_for_factor : bool
         Whether a factor was wanted that would have taken longer than there was time.
+    squares_fail : bool
+        Whether the squares of A have been found to hide what is needed.
     under_way : tuple or None
         In a pass that can be resumed: the pieces that are done, and the sums so far.
     still : ndarray of shape (n_rhs + 1,)
@@ -114,7 +116,7 @@ class Descent:
         self._inherited: np.ndarray | None = None
         self.still, self.amplification, self._unit = np.zeros(len(self.at), dtype=bool), 0.0, 0.0
         self._told = False  # whether a probe has come to its end
-        self.no_time_for_factor = False
+        self.no_time_for_factor = self.squares_fail = False
         self.under_way: tuple[int, np.ndarray, np.ndarray] | None = None
         self._top, self._null_sq = 0.0, 0.0  # the largest curvature; the squared part of z that no row reaches
         if outliers is not None:  # directions will hardly have a part in it

@@ -1,90 +1,173 @@
-"""Solving with a factor of all rows: a sparse one, or a dense one by LAPACK where the system is small."""
+"""Least squares of all rows together: compressed to p x p numbers, or written out and factored by LAPACK."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rowsolve._blas import blas_threads
 from rowsolve._solution import Status
-from rowsolve._state import Kind, array, fill, integer, number, packed, state_of
-from rowsolve._vectors import norm, norms, products
+from rowsolve._state import StateError, array, check_keys, integer, named, optional, packed
+from rowsolve._system import Piece
+from rowsolve._vectors import norm, norms
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.lstsq.box import fit_within
 from rowsolve.lstsq.dense import fit
+from rowsolve.lstsq.normal import Fit, factor_gram, fit_normal
+from rowsolve.lstsq.sparse import factor_sparse_gram
+from rowsolve.lstsq.state import Compressed, compress, compress_sparse, slopes_at
 from rowsolve.methods.base import Step
-from rowsolve.methods.descent import Descent
-from rowsolve.methods.factor import QR_PER_PRODUCT, find_odd_rows, gather
-from rowsolve.methods.sparse_factor import SparseFactor, eliminated
+from rowsolve.methods.factor import QR_PER_PRODUCT, SQUARES, find_odd_rows, gather
+from rowsolve.policy.prices import PRODUCT, a_pass, dense_gram_of_sparse, gram, seconds, sparse_gram
 
 if TYPE_CHECKING:
     from rowsolve._monitor import Tolerance
     from rowsolve._system import System
-    from rowsolve.methods.factor import Factor
 
-__all__ = ["AT_ONCE", "ExactSteps", "by_lapack", "fits_lapack"]
+__all__ = [
+    "AT_ONCE",
+    "SMALL",
+    "SMALL_BOX",
+    "AllRows",
+    "by_lapack",
+    "fits_lapack",
+    "leaves_sparse_factor",
+    "price_of_all",
+]
 
-_SHRINKS = 0.1  # of the error that a step leaves, at most
-_TRIES = 2  # steps that leave more, before others take over
 SMALL = 2e9  # multiplications of a dense factor of all rows: some tenths of a second
 AT_ONCE = 5e7  # the same of a factor that takes next to no time
-_SMALL_BOX = 2e8  # the same where entries of x may have to be exchanged many times
+SMALL_BOX = 2e8  # the same where entries of x may have to be exchanged many times
 _EPS = float(np.finfo(float).eps)
 _LEAST = 1e-280  # sum of squares below which rows may be too small to be squared
+_LARGEST = 10_000  # columns, of a Gram matrix
 _COPIES = 3  # of A, while it is factored
+_COMPRESSED = named(
+    Compressed, gram=array("p", "p"), sides=array("p", "k"), squares=array("k"), n_rows=integer(0, "n")
+)  # fmt: skip
 
 
-class _Exact(Descent):
-    """Newton's steps: ``x + (R'R)**-1 A'(b - A x)``, each from a gradient that is computed anew.
+class AllRows:
+    """The least-squares solution from one pass that compresses the rows, and one that certifies x where that is needed.
 
-    What the factor makes of a gradient is how far x is from the solution. There is no need for a probe (it stays zero):
-    the factor is known to have digits enough.
+    What has been compressed is kept between two pieces of the first pass, so that it can be saved. Sparse rows that
+    leave a sparse factor are compressed at once.
     """
 
-    def __init__(self, system: System, x0: np.ndarray, factor: Factor) -> None:
-        self.system, self.factor, self.under_way, self.no_time_for_factor = system, factor, None, False
-        self.at = np.vstack([x0, np.zeros(system.n_columns)])
-        self.start()
+    def __init__(self, system: System, x0: np.ndarray, tolerance: Tolerance) -> None:
+        self.system, self.starts, self.tolerance = system, np.atleast_2d(x0), tolerance
+        self.n_done, self.state_so_far = 0, None if leaves_sparse_factor(system) else _nothing(system)
 
-    def start(self) -> None:
-        """Compute the gradient at x, and what is left of the way."""
-        gradients, self.squares = self._gradients(1.0, self.at)
-        self._downhill = np.ascontiguousarray(gradients)
-        self.residual_sq = self.squares[:-1]
-        if self.system.damp:
-            self.residual_sq = self.residual_sq + self.system.damp**2 * products(self.x, self.x)
-        assert self.factor is not None
-        self.factor.solve(self._downhill[:-1])
-        self.error = norms(self._downhill[:-1])
+    def step(self) -> Step | None:
+        """Return the solution; None if the squares of A have lost what is needed to find it."""
+        system = self.system
+        with blas_threads(math.inf, 1):
+            found = self._by_sparse_factor() if self.state_so_far is None else self._by_dense_factor(self.state_so_far)
+        if found is None:
+            return None
+        system.use_all()
+        system.rank, system.rank_is_clear = found.rank, found.has_gap
+        return step_of(system, found, self.starts, self.tolerance)
 
-    def step(self, wanted: np.ndarray | None = None) -> None:
-        """Go there, with all x: it costs no more than with those `wanted`."""
-        self.at += self._downhill
-        self.start()
+    def _by_sparse_factor(self) -> Fit | None:
+        (rows, b), *_ = _blocks(self.system, whole=True)
+        state = compress_sparse(rows, b)
+        factor = factor_sparse_gram(state.gram, self.system.damp)
+        return None if factor is None else self._fit(state, factor)
 
-    saved: ClassVar[dict[str, Kind]] = {
-        **dict.fromkeys(("at", "_downhill"), array("v", "p")),
-        "squares": array("v"),
-        **dict.fromkeys(("residual_sq", "error"), array("k")),
-        "seconds_a_pass": number,
-    }
-    derived = ("system", "factor", "under_way", "no_time_for_factor")
+    def _by_dense_factor(self, state: Compressed) -> Fit | None:
+        system = self.system
+        for rows, b in _blocks(system, skip=self.n_done):
+            self.state_so_far = state = state.merge(compress(rows, b, system.threads))
+            self.n_done += 1
+        if not 0.0 < float(state.gram.trace()) < math.inf or not np.isfinite(state.squares).all():
+            find_odd_rows(system, np.arange(system.n_rows))  # raises, unless all are zero or only the sum is too large
+            return None
+        with blas_threads(system.n_columns**3 / 6, system.threads):
+            factor = factor_gram(state.gram, system.damp)
+        return None if factor is None else self._fit(state, factor)
+
+    def _fit(self, state: Compressed, factor: Any) -> Fit | None:
+        return fit_normal(state, factor, self.starts, self.system.damp, self.tolerance, self._slopes)
+
+    def _slopes(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Make one pass: ``A'(b - A x)``, and the squared norm of each residual."""
+        slope, squares = np.zeros_like(x), np.zeros(x.shape[1])
+        for rows, b in _blocks(self.system, whole=self.state_so_far is None):
+            more, further = slopes_at(rows, b, x, self.system.threads)
+            slope, squares = slope + more, squares + further
+        return slope, squares
 
     def state(self) -> dict[str, Any]:
-        """Return where it has got to."""
-        return {**state_of(self), "factor": packed(self.factor)}
+        """Return what has been compressed so far."""
+        return {"n_done": self.n_done, "state_so_far": packed(self.state_so_far)}
 
-    @classmethod
-    def restored(cls, system: System, state: Any) -> _Exact:
-        """Return the steps that have got there."""
-        found = cls.__new__(cls)
-        found.system, found.under_way, found.no_time_for_factor = system, None, False
-        fill(found, state, system.sizes, besides=("factor",))
-        found.factor = SparseFactor.from_state(state["factor"], system.sizes)
-        return found
+    def restore(self, state: Any) -> None:
+        """Go on from there."""
+        check_keys(state, ("n_done", "state_so_far"))
+        self.n_done = integer()(state["n_done"], self.system.sizes)
+        found = optional(_COMPRESSED)(state["state_so_far"], self.system.sizes)
+        if (found is None) is not (self.state_so_far is None):
+            raise StateError("state_so_far: expected what goes with the rows")
+        self.state_so_far = found
+
+
+def leaves_sparse_factor(system: System) -> bool:
+    """Tell whether sparse rows in memory leave a sparse factor that costs less than a dense one."""
+    if system.stored or not isinstance(system.rows, CSRRows):
+        return False
+    (n_pairs, width), p = system.row_pairs, system.n_columns
+    return 2 * width < p and sparse_gram(n_pairs, p, width) < dense_gram_of_sparse(n_pairs, p)
+
+
+def price_of_all(system: System) -> float:
+    """Return the price of the least-squares solution from all rows; infinity if there is no room or no time for it."""
+    n, p, k = system.n_rows, system.n_columns, system.n_rhs
+    if n < p and not system.damp:
+        return math.inf
+    if leaves_sparse_factor(system):
+        n_pairs, width = system.row_pairs
+        return sparse_gram(n_pairs, p, width)
+    if p > _LARGEST or 8.0 * SQUARES * p * p > system.room:
+        return math.inf
+    if isinstance(system.rows, CSRRows):
+        n_pairs = n * system.entries_per_row**2 if system.stored else system.row_pairs[0]
+        price = dense_gram_of_sparse(n_pairs, p)
+    else:
+        price = gram(n, p)
+    price += p**2 * k * PRODUCT + a_pass(n * system.entries_per_row, p, k, sparse=isinstance(system.rows, CSRRows))
+    return price if seconds(price) < system.clock.left else math.inf
+
+
+def _nothing(system: System) -> Compressed:
+    p, k = system.n_columns, system.n_rhs
+    return Compressed(np.zeros((p, p)), np.zeros((p, k)), np.zeros(k), 0)
+
+
+def _blocks(system: System, skip: int = 0, *, whole: bool = False) -> Iterator[tuple[Any, np.ndarray]]:
+    """Yield all rows in pieces, as an array or a sparse matrix, and their right-hand sides: one counted pass."""
+    for piece in [Piece(system.rows, 0, 0, system.n_rows)] if whole else system.pieces(skip=skip):
+        part, b = slice(piece.start, piece.stop), piece.of(system.b)[piece.start : piece.stop]
+        rows = piece.rows
+        if isinstance(rows, CSRRows):
+            from scipy import sparse
+
+            matrix = sparse.csr_array(tuple(rows), shape=(rows.indptr.size - 1, system.n_columns))
+            yield matrix if piece.n_rows == matrix.shape[0] else matrix[part], b.reshape(piece.n_rows, -1)
+        else:
+            yield rows.values[part], b.reshape(piece.n_rows, -1)
+    if whole:
+        system.rows_read += system.n_rows
+
+
+def step_of(system: System, found: Fit, starts: np.ndarray, tolerance: Tolerance) -> Step:
+    """Return a solution as the last step, and note what it tells of the system."""
+    good = (found.error <= tolerance.at(norms(found.x), norms(starts))).all()
+    system.residual_norm = math.sqrt(float(found.residual_sq.sum()))
+    return Step(found.x, found.error, Status.CONVERGED if good else Status.PRECISION, system.residual_norm)
 
 
 def fits_lapack(system: System, most: float = SMALL) -> bool:
@@ -109,17 +192,14 @@ def by_lapack(system: System, x0: np.ndarray, tolerance: Tolerance) -> Step:
         )
     system.use_all()
     system.rows_read += n_reads * n
-    system.residual_norm = step.residual or 0.0
     return step
 
 
 def _fit(system: System, rows: np.ndarray, x0: np.ndarray, tolerance: Tolerance) -> tuple[Step, int]:
     starts = np.atleast_2d(x0)
-    found = fit(rows, system.b.reshape(len(rows), -1), starts, system.damp, tolerance)
+    found = fit(rows, system.b.reshape(len(rows), -1), starts, system.damp, tolerance, system.threads)
     system.rank, system.rank_is_clear = found.rank, found.has_gap
-    good = (found.error <= tolerance.at(norms(found.x), norms(starts))).all()
-    status = Status.CONVERGED if good else Status.PRECISION
-    return Step(found.x, found.error, status, math.sqrt(float(found.residual_sq.sum()))), found.n_reads
+    return step_of(system, found, starts, tolerance), found.n_reads
 
 
 def _fit_within(system: System, rows: np.ndarray, x0: np.ndarray, tolerance: Tolerance) -> tuple[Step, int]:
@@ -130,76 +210,5 @@ def _fit_within(system: System, rows: np.ndarray, x0: np.ndarray, tolerance: Tol
     error = max(found.error, _EPS * math.sqrt(x0.size) * norm_x)
     good = found.is_optimal and error <= tolerance.at(norm_x, norm(x0))
     status = Status.CONVERGED if good else Status.PRECISION if system.clock.left > 0.0 else None
-    return Step(found.x, error if found.is_optimal else math.nan, status, math.sqrt(found.residual_sq)), found.n_reads
-
-
-class ExactSteps:
-    """Steps with a factor of all rows, if they have one that is good; else those that `begin_others` returns."""
-
-    def __init__(self, system: System, x0: np.ndarray, tolerance: Tolerance, begin_others: Callable[[], Any]) -> None:
-        self.system, self.x0, self.tolerance, self._begin_others = system, x0, tolerance, begin_others
-        self.descent: _Exact | None = None
-        self.others: Any = None
-        self.norms_x0, self.tries = norms(np.atleast_2d(x0)), 0
-
-    def __iter__(self) -> Iterator[Step]:
-        return self
-
-    def __next__(self) -> Step:
-        with np.errstate(all="ignore"):  # an x out of range is told by its error
-            if self.others is not None:
-                return next(self.others)
-            if self.descent is None:
-                sparse = isinstance(self.system.rows, CSRRows) and self.system.bounds is None
-                factor = eliminated(self.system) if sparse else None
-                if factor is None:
-                    return self._written_out()
-                self.descent = _Exact(self.system, self.x0, factor)
-            before = self.descent.error
-            self.descent.step()
-            self.tries += not (self.descent.error <= _SHRINKS * before).all()
-            return self._judge(self.descent) if self.tries <= _TRIES else self._written_out()
-
-    def _written_out(self) -> Step:
-        """Solve with a dense factor if the system is small."""
-        if fits_lapack(self.system, SMALL if self.system.bounds is None else _SMALL_BOX):
-            return by_lapack(self.system, self.x0, self.tolerance)
-        return self.leave_to_others()
-
-    def leave_to_others(self) -> Step:
-        """Return their first step."""
-        self.others = self._begin_others()
-        return next(self.others)
-
-    @property
-    def can_be_saved(self) -> bool:
-        """Whether a pass is under way that can be resumed."""
-        return self.others is not None and self.others.can_be_saved
-
-    def _judge(self, descent: _Exact) -> Step:
-        """Say how far x is, and whether that is good: as asked, or as good as rounding lets it be."""
-        rounding, allowed = descent.rounding(self.tolerance.eps), self.tolerance.at(norms(descent.x), self.norms_x0)
-        error = np.maximum(descent.error, rounding)
-        if not (descent.error <= np.maximum(allowed, rounding)).all():
-            return Step(descent.x, error)
-        assert descent.factor is not None
-        self.system.rank = descent.factor.rank
-        self.system.residual_norm = math.sqrt(float(descent.residual_sq.sum()))
-        status = Status.CONVERGED if (error <= allowed).all() else Status.PRECISION
-        return Step(descent.x, error, status, math.sqrt(float(descent.squares[:-1].sum())))
-
-    saved: ClassVar[dict[str, Kind]] = {"norms_x0": array("k"), "tries": integer()}
-    derived: ClassVar[tuple[str, ...]] = ("system", "x0", "tolerance", "_begin_others", "descent", "others")
-
-    def state(self) -> dict[str, Any]:
-        """Return how far they have got, or others that took over."""
-        return {**state_of(self), "descent": packed(self.descent), "others": packed(self.others)}
-
-    def restore(self, state: Any) -> None:
-        """Go on from there."""
-        fill(self, state, self.system.sizes, besides=("descent", "others"))
-        if state["descent"] is not None:
-            self.descent = _Exact.restored(self.system, state["descent"])
-        if state["others"] is not None:
-            self.others = self._begin_others()
-            self.others.restore(state["others"])
+    system.residual_norm = math.sqrt(found.residual_sq)
+    return Step(found.x, error if found.is_optimal else math.nan, status, system.residual_norm), found.n_reads

@@ -20,27 +20,34 @@ from rowsolve.kernels.rows import CSRRows
 from rowsolve.methods.base import Step, StepMethod, one_of
 from rowsolve.methods.box import BoxDescent
 from rowsolve.methods.descent import Descent
-from rowsolve.methods.exact import AT_ONCE, ExactSteps, by_lapack, fits_lapack
+from rowsolve.methods.exact import (
+    AT_ONCE,
+    SMALL,
+    SMALL_BOX,
+    AllRows,
+    by_lapack,
+    fits_lapack,
+    leaves_sparse_factor,
+    price_of_all,
+)  # fmt: skip
 from rowsolve.methods.factor import SQUARES, Factor, factor_of
 from rowsolve.methods.spectrum import Spectrum, look_at_spectrum, outliers_of, worth_a_look
+from rowsolve.policy.prices import FACTOR_PRODUCT, TRIANGLE, a_pass, dense_gram_of_sparse, gram
 
 if TYPE_CHECKING:
     from rowsolve._monitor import Tolerance
     from rowsolve._system import Part, System
 
-__all__ = ["Refined", "cheapest_sample", "passes_left"]
+__all__ = ["Refined", "cheapest_sample", "passes_at_first", "price_of_passes"]
 
-# In the time that a pass takes for a number of A, so many multiplications for a Gram matrix are done; both on all
-# cores. It varies little from machine to machine: a factor of two changes few choices.
-_PRODUCTS_PER_NUMBER = 30.0
-_CHEAP = 5.0  # passes: a factor that costs no more is made at once
+_CHEAP = 6.0  # passes: a factor that costs no more is made at once
+_LOCAL = 60.0  # the same where rows are between columns next to each other
 _MOST_PASSES = 1e6  # that a factor may cost
 _STALLED = 16.0  # times the passes so far, that a factor may cost even where they seem to gain nothing
 _TO_BE_SURE = 100.0  # passes that a factor may cost which is only to tell what rounding hides
 _PIVOTING = 10  # factorizations of the free columns, where there are bounds
 _LARGEST = 10_000  # columns, of a dense triangle
 _EPS = float(np.finfo(float).eps)
-_VECTORS_PER_PASS = 8  # a pass takes as long for so many vectors as for two: from then on, arithmetic does
 _FOR_THE_RANK = 2.0  # times the passes so far
 _HALF_OF_THE_DIGITS = 1e-8  # relative error
 _BEYOND = 10.0  # times what rounding explains
@@ -94,9 +101,16 @@ class Refined(StepMethod):
             )
         if self.preconditioner in ("sample", "all"):
             system.make_sure_of_room(8.0 * SQUARES * system.n_columns**2, "a factor of the rows")
-        begin = partial(_Steps, self, system, x0, tolerance, rng, probe)
-        at_once = self.preconditioner == "auto" and fits_lapack(system, AT_ONCE) and probe is None
-        return ExactSteps(system, x0, tolerance, begin) if self.preconditioner == "all" or at_once else begin()
+        return _Steps(self, system, x0, tolerance, rng, probe)
+
+    def takes_all(self, system: System, digits: float) -> bool:
+        """Tell whether all rows are to be compressed before anything else is tried."""
+        if system.bounds is not None or self.preconditioner not in ("auto", "all"):
+            return False
+        if self.preconditioner == "all":
+            return price_of_all(system) < math.inf
+        n_rows, cost = cheapest_sample(system, digits)
+        return n_rows == system.n_rows and cost <= price_of_passes(system, passes_at_first(system, digits))
 
     def _begin(
         self, system: System, x0: np.ndarray, rtol: float, rng: np.random.Generator, probe: np.ndarray | None
@@ -108,11 +122,11 @@ class Refined(StepMethod):
         if system.bounds is not None:
             return BoxDescent(system, x0, rng), True
         auto, digits, spectrum = self.preconditioner == "auto", -math.log(max(rtol, _EPS)), Spectrum()
-        n_rows, cost = cheapest_sample(system, digits, only_all=self.preconditioner == "all")
-        left = _price_of_pass(system) * passes_left(system, [math.nan], digits)
+        n_rows, cost = cheapest_sample(system, digits, self.preconditioner)
+        left = price_of_passes(system, passes_at_first(system, digits))
         if auto and cost > left and worth_a_look(system):
             spectrum = look_at_spectrum(system, rng)
-        pays = cost <= (left if auto and spectrum.even else _MOST_PASSES)
+        pays = cost <= (left if auto and spectrum.even else price_of_passes(system, _MOST_PASSES))
         sampled = self.preconditioner != "none" and pays and n_rows < system.n_rows
         if not sampled or (auto and system.clock.left < math.inf):
             outliers = outliers_of(system, spectrum.shared)
@@ -144,7 +158,9 @@ class Refined(StepMethod):
         """Where some directions are in no row, find out how many, if that costs little beside the steps taken."""
         system = descent.system
         wanted = self.preconditioner == "auto" and descent.found_null_space
-        if wanted and cheapest_sample(system, 0.0, only_all=True)[1] <= _FOR_THE_RANK * n_steps:
+        if wanted and cheapest_sample(system, 0.0, only_all=True)[1] <= price_of_passes(
+            system, _FOR_THE_RANK * n_steps
+        ):
             with suppress(TooLong):
                 factor = factor_of(system, np.arange(system.n_rows))
                 system.rank, system.rank_is_clear = factor.rank, factor.has_gap
@@ -152,8 +168,10 @@ class Refined(StepMethod):
     def _precondition(
         self, descent: Descent, slopes: list[np.ndarray], enough: np.ndarray, rtol: float, rng: np.random.Generator,
         *, even: bool, at_its_end: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> bool:  # fmt: skip
         """Make a factor if one is wanted and pays: if it costs less than the passes that it saves.
+
+        Return True instead if all rows are to be compressed.
 
         That it does is clear from the start if the singular values of A are not `even`. And one of all rows, if that of
         a sample turns out not to be like them: there may be rows far longer than others. Without one the descent may be
@@ -163,29 +181,32 @@ class Refined(StepMethod):
         n_factored = descent.factor.n_rows if descent.factor is not None else 0
         final = n_factored == system.n_rows or (n_factored > 0 and not at_its_end and (not auto or len(slopes) == 1))
         if final or self.preconditioner == "none" or descent.no_time_for_factor:
-            return
+            return False
         alone = system.n_rhs == 1
         worst = 0 if alone else int(np.argmax(np.nan_to_num(descent.error / enough, posinf=math.inf)))  # 0 of 0 is 0
         digits = math.log(descent.error[worst] / enough[worst]) if descent.x.any() else -math.log(max(rtol, _EPS))
         only_all = self.preconditioner == "all" or bounded or n_factored > 0
-        n_rows, cost = cheapest_sample(system, digits, only_all=only_all)
-        a_pass, left = _price_of_pass(system), math.inf
+        n_rows, cost = cheapest_sample(system, digits, "all" if only_all else self.preconditioner)
+        left = math.inf
         if at_its_end:
-            left = a_pass * max(_STALLED * len(slopes), _TO_BE_SURE)
+            left = max(_STALLED * len(slopes), _TO_BE_SURE)
         elif even or n_factored:
-            left = a_pass * passes_left(system, [float(slope[worst]) for slope in slopes], digits)
+            left = passes_left(system, [float(slope[worst]) for slope in slopes], digits)
             if len(slopes) > 1:  # they jump up and down: a factor must not cost far more than was spent so far
-                left = min(left, a_pass * _STALLED * len(slopes))
-        affordable = system.clock.left / descent.seconds_a_pass * a_pass  # before the deadline, if there is one
-        if auto and not cost <= min(left, affordable, _MOST_PASSES):
-            return  # a factor that cannot be made has an infinite price
+                left = min(left, _STALLED * len(slopes))
+        affordable = system.clock.left / descent.seconds_a_pass  # before the deadline, if there is one
+        if auto and not cost <= price_of_passes(system, min(left, affordable, _MOST_PASSES)):
+            return False  # a factor that cannot be made has an infinite price
+        if n_rows == system.n_rows and not bounded and not descent.squares_fail:
+            return True
         try:
             factor = self._factor(system, n_rows, rng)[0]
         except TooLong:  # passes can be interrupted: they go on until the deadline
             descent.no_time_for_factor = True
-            return
+            return False
         descent.precondition(factor)
         slopes.clear()  # they were not preconditioned
+        return False
 
 
 class _Steps:
@@ -198,6 +219,8 @@ class _Steps:
         self.method, self.system, self.x0, self.tolerance, self.rng = method, system, x0, tolerance, rng
         self.probe, self.even = probe, True
         self.descent: Descent | None = None
+        self.all_rows: AllRows | None = None  # while they are compressed
+        self.squares_fail = False  # whether that has been in vain
         self.norms_x0, self.tries, self.error_at_start = norms(np.atleast_2d(x0)), 0, np.full(system.n_rhs, math.inf)
         self.slopes: list[np.ndarray] = []
         self.behind = np.ones(system.n_rhs, dtype=bool)
@@ -207,19 +230,51 @@ class _Steps:
 
     def __next__(self) -> Step:
         with np.errstate(all="ignore"):  # an x out of range is told by its error
-            if self.descent is None:
-                self.descent, self.even = self.method._begin(
-                    self.system, self.x0, self.tolerance.rtol, self.rng, self.probe
-                )
-            else:
+            if self.descent is None and not self.squares_fail:
+                step = self._at_once()
+                if step is not None:
+                    return step
+            if self.all_rows is not None:
+                step = self._with_all_rows(self.all_rows)
+                if step is not None:
+                    return step
+            elif self.descent is not None:
                 self.descent.step(self.behind)
+            if self.descent is None:
+                self.set_out()
             self.slopes.append(self.descent.steepness)
             return self._judge(self.descent, self.slopes)
+
+    def _at_once(self) -> Step | None:
+        """Solve a small system; begin to compress all rows, if that is the best there is."""
+        system, rtol = self.system, self.tolerance.rtol
+        if self.all_rows is None and self.method.preconditioner in ("auto", "all") and self.probe is None:
+            most = AT_ONCE if self.method.preconditioner == "auto" else SMALL if system.bounds is None else SMALL_BOX
+            if fits_lapack(system, most) and not isinstance(system.rows, CSRRows):
+                return by_lapack(system, self.x0, self.tolerance)
+        if self.all_rows is None and self.method.takes_all(system, -math.log(max(rtol, _EPS))):
+            self.all_rows = AllRows(system, self.x0, self.tolerance)
+        return None
+
+    def _with_all_rows(self, all_rows: AllRows) -> Step | None:
+        """Solve with all rows; None if their squares have lost what is needed: then a triangle has it."""
+        step = all_rows.step()
+        self.all_rows, self.squares_fail = None, step is None
+        if step is None and fits_lapack(self.system):
+            return by_lapack(self.system, self.x0, self.tolerance)
+        if step is None and self.descent is not None:
+            self.descent.squares_fail = True
+        return step
+
+    def set_out(self) -> None:
+        """Begin with passes."""
+        self.descent, self.even = self.method._begin(self.system, self.x0, self.tolerance.rtol, self.rng, self.probe)
+        self.descent.squares_fail = self.squares_fail
 
     @property
     def can_be_saved(self) -> bool:
         """Whether a pass is under way that can be resumed."""
-        return self.descent is not None and self.descent.under_way is not None
+        return self.all_rows is not None or (self.descent is not None and self.descent.under_way is not None)
 
     def _judge(self, descent: Descent, slopes: list[np.ndarray]) -> Step:
         """Say how far x is, and whether that is good; make a factor if it is not and one pays."""
@@ -237,9 +292,12 @@ class _Steps:
             explained = _BEYOND * np.maximum(floor, descent.inherited) * (factor is not None)
             wanting = (error > np.maximum.reduce([allowed, _HALF_OF_THE_DIGITS * norms(descent.x), explained])).any()
         if wanting:
-            self.method._precondition(
+            take_all = self.method._precondition(
                 descent, slopes, enough, self.tolerance.rtol, self.rng, even=self.even, at_its_end=ended
             )
+            if take_all:
+                self.all_rows = AllRows(self.system, self.x0, self.tolerance)
+                return Step(descent.x, np.maximum(descent.error, floor))
             if descent.factor is not factor:
                 self.tries, self.error_at_start, ended = 0, np.full_like(error, math.inf), False
         if ended:
@@ -267,24 +325,30 @@ class _Steps:
             self.error_at_start = np.minimum(descent.error, least)
 
     saved: ClassVar[dict[str, Kind]] = {
-        "even": flag,
+        **dict.fromkeys(("even", "squares_fail"), flag),
         "tries": integer(),
         **dict.fromkeys(("norms_x0", "error_at_start"), array("k")),
         "behind": array("k", dtype=bool),
         "slopes": lambda value, sizes: list(array(None, "k")(value, sizes)),
     }
-    derived: ClassVar[tuple[str, ...]] = ("method", "system", "x0", "tolerance", "rng", "probe", "descent")
+    derived: ClassVar[tuple[str, ...]] = ("method", "system", "x0", "tolerance", "rng", "probe", "descent", "all_rows")
 
     def state(self) -> dict[str, Any]:
         """Return how far they have got."""
         slopes = np.reshape(self.slopes, (-1, self.system.n_rhs))  # in one array
-        return {**state_of(self), "slopes": slopes, "descent": packed(self.descent)}
+        return {
+            **state_of(self), "slopes": slopes, "descent": packed(self.descent), "all_rows": packed(self.all_rows)
+        }  # fmt: skip
 
     def restore(self, state: Any) -> None:
         """Go on from there."""
-        fill(self, state, self.system.sizes, besides=("descent",))
+        fill(self, state, self.system.sizes, besides=("descent", "all_rows"))
         kind = Descent if self.system.bounds is None else BoxDescent
-        self.descent = kind.from_state(self.system, self.rng, state["descent"], self.behind)
+        if state["descent"] is not None:
+            self.descent = kind.from_state(self.system, self.rng, state["descent"], self.behind)
+        if state["all_rows"] is not None:
+            self.all_rows = AllRows(self.system, self.x0, self.tolerance)
+            self.all_rows.restore(state["all_rows"])
 
 
 def _solution_of(system: System, order: np.ndarray, factor: Factor, x0: np.ndarray) -> np.ndarray:
@@ -311,16 +375,26 @@ def _solution_of(system: System, order: np.ndarray, factor: Factor, x0: np.ndarr
     return x if np.isfinite(x).all() else x0
 
 
+def passes_at_first(system: System, digits: float) -> float:
+    """Predict how many passes it takes without a preconditioner, before the first.
+
+    As many as with random rows, for which the error falls by ``sqrt(p / n)`` a pass. Sparse rows between columns next
+    to each other (splines, grids, series) make a matrix that needs far more.
+    """
+    if leaves_sparse_factor(system):
+        return _LOCAL
+    return max(_CHEAP, 2.0 * digits / math.log(max(system.n_rows / system.n_columns, 2.0)))
+
+
 def passes_left(system: System, slopes: list[float], digits: float) -> float:
     """Predict how many more passes it takes without a preconditioner.
 
-    At first as many as with random rows, for which the error falls by ``sqrt(p / n)`` a pass. Then none before there is
-    something to go by. Slopes jump up and down, and outlying singular values hold up the first passes: so the best of
-    three, or of a quarter of them, are compared with the best of as many before. (Errors would not do: they are known
-    late if A has a null space.)
+    None before there is something to go by. Slopes jump up and down, and outlying singular values hold up the first
+    passes: so the best of three, or of a quarter of them, are compared with the best of as many before. (Errors would
+    not do: they are known late if A has a null space.)
     """
     if len(slopes) == 1:
-        return max(_CHEAP, 2.0 * digits / math.log(max(system.n_rows / system.n_columns, 2.0)))
+        return passes_at_first(system, digits)
     if len(slopes) < 8:
         return 0.0
     width = max(3, len(slopes) // 4)
@@ -328,26 +402,27 @@ def passes_left(system: System, slopes: list[float], digits: float) -> float:
     return digits / fall if fall > 0.0 else math.inf
 
 
-def cheapest_sample(system: System, digits: float, *, only_all: bool) -> tuple[int, float]:
-    """Return how many rows to factor, and the predicted cost of the whole in passes.
+def price_of_passes(system: System, count: float) -> float:
+    """Return the price of so many passes, each with a step of conjugate gradients."""
+    n, entries, p = system.n_rows, system.entries_per_row, system.n_columns
+    return count * a_pass(n * entries, p, system.n_rhs, sparse=isinstance(system.rows, CSRRows))
+
+
+def cheapest_sample(system: System, digits: float, which: str = "auto") -> tuple[int, float]:
+    """Return how many rows to factor, and the predicted price of the whole: a ``"sample"``, ``"all"``, or either.
 
     With R from m rows the error falls by ``sqrt(p / m)`` a pass; with all rows it takes a pass or two.
     """
-    n, p, entries = system.n_rows, system.n_columns, system.entries_per_row
-    if p > _LARGEST or 8.0 * SQUARES * p * p > system.room:
-        return n, math.inf
-    sparse = isinstance(system.rows, CSRRows)
-    gram = entries if sparse else p / _PRODUCTS_PER_NUMBER  # of all rows, in passes
-    fixed = p**3 / 3 / _PRODUCTS_PER_NUMBER / (n * entries) * (_PIVOTING if system.bounds is not None else 1)
-    a_pass = _price_of_pass(system) * (1.0 + p * p / (n * entries))
-    choices = {n: gram + fixed + 2.0 * a_pass}
-    for m in () if only_all else (4 * p, 8 * p, 16 * p, 32 * p):
-        if m < n:
-            choices[m] = gram * m / n + fixed + a_pass * (1.0 + 2.0 * digits / math.log(m / p))
+    n, p = system.n_rows, system.n_columns
+    fits = p <= _LARGEST and 8.0 * SQUARES * p * p <= system.room
+    samples = [m for m in (4 * p, 8 * p, 16 * p, 32 * p) if m < n and fits and which != "all"]
+    choices = {} if samples and which == "sample" else {n: price_of_all(system)}
+    if n in choices and system.bounds is not None:  # some factorizations of the free columns
+        choices[n] += _PIVOTING * FACTOR_PRODUCT * p**3 / 3
+    for m in samples:
+        sparse = isinstance(system.rows, CSRRows)
+        price = dense_gram_of_sparse(m * system.entries_per_row**2, p) if sparse else gram(m, p)
+        steps = price_of_passes(system, 1.0) + TRIANGLE * p * p
+        choices[m] = price + steps * (1.0 + 2.0 * digits / math.log(m / p))
     best = min(choices, key=choices.__getitem__)
     return best, choices[best]
-
-
-def _price_of_pass(system: System) -> float:
-    """Return how long a pass for all right-hand sides takes, in passes for one."""
-    return max(1.0, (system.n_rhs + 1) / _VECTORS_PER_PASS)

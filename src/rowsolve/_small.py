@@ -1,0 +1,101 @@
+"""Small dense systems at once: no stages, no kernels, no monitor; the same x as `rowsolve.methods.exact` finds."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+
+from rowsolve._auto import CLEAN, SAYS, SMALL, TALL
+from rowsolve._blas import blas_threads
+from rowsolve._monitor import Tolerance
+from rowsolve._solution import History, Residual, Solution, Status
+from rowsolve._threads import available_cores
+from rowsolve._words import FOR_FAR_ROWS, by_least_squares, by_rank, converged, far_rows, rows_for_the_tail, too_precise
+from rowsolve.lstsq.dense import fit
+from rowsolve.lstsq.normal import Fit
+from rowsolve.policy.prices import SMALL_SYSTEM, small_system
+
+__all__ = ["solve_at_once", "solve_small"]
+
+_EPS = float(np.finfo(float).eps)
+_SHORT = 2e7  # multiplications, for which our own threads take longer to wake than they save
+_IN_RANGE = 1e200  # sums of squares that are well in range
+
+
+def solve_at_once(A: Any, b: Any, rtol: Any, atol: Any, threads: Any) -> Solution | None:
+    """Return the solution of two small arrays that need no look at what else they could be; None if they do."""
+    if type(A) is not np.ndarray or type(b) is not np.ndarray or A.ndim != 2 or b.shape != A.shape[:1]:
+        return None
+    (n, p), plain = A.shape, A.dtype == b.dtype == float and type(rtol) is type(atol) is float and threads is None
+    if not plain or not n >= p > 0 or small_system(n, p) > SMALL_SYSTEM or not (0.0 <= rtol < math.inf and atol == 0.0):
+        return None
+    total, square = float(A.sum()), float(b.dot(b))
+    if not (math.isfinite(total) and 1.0 / _IN_RANGE < square < _IN_RANGE):
+        return None
+    return solve_small(A, b, np.zeros(p), 0.0, Tolerance(rtol, atol, _EPS), available_cores())
+
+
+def solve_small(
+    A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: Any, threads: int
+) -> Solution | None:
+    """Return the least-squares solution of dense rows, all of them finite; None if there is something odd about it."""
+    started = time.perf_counter()
+    (n, p), sides, starts = A.shape, b.reshape(len(b), -1), np.atleast_2d(x0)
+    work = n * float(p) * p
+    if threads > 1 and work < _SHORT:  # BLAS may do as it likes
+        threads, work = 1, 0.0
+    with np.errstate(all="ignore"), blas_threads(work, 1):
+        found = fit(A.astype(float, copy=False), sides, starts, damp, tolerance, threads)
+    sizes = np.sqrt(np.vecdot(found.x, found.x))
+    if not sizes.all() or not np.isfinite(found.error).all():
+        return None
+    errors = found.error / sizes
+    good = bool((found.error <= tolerance.at(sizes, np.sqrt(np.vecdot(starts, starts)))).all())
+    error, seconds = max(errors.tolist()), time.perf_counter() - started
+    residual = Residual(_relative(found, b), n, 0, full=True)
+    history = History()
+    history.add("refined", found.n_reads * n, seconds, math.nan, error)
+    return Solution(
+        x=found.x[0].copy() if b.ndim == 1 else found.x.T.copy(),
+        status=Status.CONVERGED if good else Status.PRECISION,
+        message=_message(A, b, x0, damp, tolerance, found, error, residual, good=good),
+        error_estimate=error,
+        error_estimates=errors,
+        rank=found.rank,
+        optimality=None,
+        residual=residual,
+        method="refined",
+        rows_read=found.n_reads * n,
+        passes=float(found.n_reads),
+        bytes_read=float(found.n_reads * A.nbytes),
+        seconds=seconds,
+        compile_seconds=0.0,
+        rows_off=np.empty(0, np.int64),
+        history=history,
+    )
+
+
+def _relative(found: Fit, b: np.ndarray) -> float:
+    return math.sqrt(float(found.residual_sq.sum()) / float(np.vdot(b, b)))
+
+
+def _message(
+    A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: Any, found: Fit, error: float,
+    residual: Residual, *, good: bool,
+) -> str:  # fmt: skip
+    """Return what `Auto` and `rowsolve._words` say of the same."""
+    (n, p), clear = A.shape, found.has_gap
+    words = [
+        ("`damp` asks for a least-squares method: " if damp else SMALL) + SAYS["refined"],
+        converged(error) if good else too_precise(error, tolerance.rtol),
+        by_least_squares(residual) if good else "",
+        "" if damp else by_rank(found.rank, p, has_start=bool(x0.any()), is_clear=clear),
+    ]
+    if good and not damp and b.ndim == 1 and n >= TALL * p and residual.relative > CLEAN:
+        rows, norm = rows_for_the_tail(n), math.sqrt(float(found.residual_sq[0]))
+        seen = far_rows(b[rows] - A[rows] @ found.x[0], n, norm)
+        words.append(FOR_FAR_ROWS.format(seen) if seen else "")
+    return " ".join(filter(None, words))

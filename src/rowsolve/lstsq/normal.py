@@ -1,0 +1,242 @@
+"""Least squares from a compressed state: the normal equations, their rank, and how exact their solution is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rowsolve.lstsq.state import Compressed
+
+__all__ = ["WELL", "Fit", "GramFactor", "factor_gram", "fit_normal", "noise_of"]
+
+_EPS = float(np.finfo(float).eps)
+WELL = 1e-6  # reciprocal condition of the triangle of a Gram matrix that refinement can make up for
+_INDEPENDENT = 1e-5  # the same of the columns that a Gram matrix tells from those that depend on them
+_IN_RANGE = 1e100  # lengths of columns whose squares make a Gram matrix
+_VECTORS = 4
+_SUMS = 8.0  # units of rounding in a sum over all rows
+_ROOTS = 4.0  # the same in a product of some terms
+_SURE = 0.1  # of the error allowed: an estimate so small needs no pass to be certain
+_CLEAR = 1e-6  # of b'b: a sum of squared residuals that has lost no more than half of its digits
+_STEPS = 4  # of refinement, at most
+_LEFT = 10.0  # times the share of the last correction that this one is: what it leaves, with a margin
+_ROUNDED = 1e5  # units of rounding that may be left of A z, if z is null
+
+
+class Fit(NamedTuple):
+    """A least-squares solution and what is known of it.
+
+    Attributes
+    ----------
+    x : ndarray of shape (k, p)
+        One for each right-hand side.
+    error : ndarray of shape (k,)
+        Estimated ``norm(x - x*)``.
+    residual_sq : ndarray of shape (k,)
+        ``norm(b - A x)**2``, without the damping.
+    rank : int
+    has_gap : bool
+        Whether the singular values that count are clearly apart from those that count as zero.
+    n_reads : int
+        How often A was read.
+    """
+
+    x: np.ndarray
+    error: np.ndarray
+    residual_sq: np.ndarray
+    rank: int
+    has_gap: bool
+    n_reads: int
+
+
+class GramFactor:
+    """The Cholesky factor of a Gram matrix, its columns brought to one length.
+
+    Where columns depend on others it is that of the independent ones, `columns`, and solutions are those of least norm:
+    `basis` is an orthonormal basis of the directions that are in no row, or of the others if these are fewer.
+    """
+
+    def __init__(self, upper: np.ndarray, lengths: np.ndarray, rcond: float, columns: Any = None) -> None:
+        self.upper, self.lengths, self.rcond, self.columns = upper, lengths[:, None], rcond, columns
+        self.rank, self.basis, self.of_null = len(upper), None, False
+
+    @property
+    def deficient(self) -> bool:
+        """Whether some directions are in no row."""
+        return self.basis is not None
+
+    def solve(self, vectors: np.ndarray) -> np.ndarray:
+        """Return the solution of least norm for each column of `vectors`."""
+        from scipy.linalg import lapack
+
+        scaled = vectors / self.lengths
+        if self.columns is None:
+            return lapack.dpotrs(self.upper, scaled)[0] / self.lengths
+        found = np.zeros_like(scaled)
+        found[self.columns] = lapack.dpotrs(self.upper, scaled[self.columns])[0]
+        return self.project(found / self.lengths)
+
+    def project(self, vectors: np.ndarray) -> np.ndarray:
+        """Return what of each column of `vectors` the rows reach."""
+        if self.basis is None:
+            return vectors
+        inside = self.basis @ (self.basis.T @ vectors)
+        return vectors - inside if self.of_null else inside
+
+    def find_basis(self, beyond: np.ndarray, others: np.ndarray) -> None:
+        """Find the null space, given what the rows of the factor have in the `others`, scaled columns."""
+        from scipy.linalg import lapack, qr
+
+        p, rank = len(self.lengths), self.rank
+        self.of_null = p - rank <= rank
+        basis = np.zeros((p, p - rank if self.of_null else rank))
+        if self.of_null:
+            basis[others, np.arange(p - rank)] = 1.0
+            basis[self.columns] = -lapack.dtrtrs(self.upper, beyond)[0]
+            basis /= self.lengths
+        else:
+            basis[self.columns], basis[others] = np.triu(self.upper).T, beyond.T
+            basis *= self.lengths
+        by_size = np.argsort(-np.abs(basis).max(axis=1), kind="stable")  # long rows first keep the short ones exact
+        self.basis = np.empty_like(basis)
+        self.basis[by_size] = qr(basis[by_size], mode="economic", check_finite=False)[0]
+
+    def spread(self) -> float:
+        """Return the Frobenius norm of the inverse of the triangle, in the units of x, by some random vectors."""
+        from scipy.linalg import lapack
+
+        found = lapack.dtrtrs(self.upper, noise_of(self.rank))[0]
+        lengths = self.lengths if self.columns is None else self.lengths[self.columns]
+        return float(np.linalg.norm(found / lengths)) / math.sqrt(_VECTORS)
+
+
+@lru_cache(maxsize=16)  # to start a generator takes longer than to solve a small system
+def noise_of(size: int) -> np.ndarray:
+    """Return a few random columns, always the same."""
+    noise = np.random.default_rng(0).standard_normal((size, _VECTORS))
+    noise.flags.writeable = False
+    return noise
+
+
+def factor_gram(gram: np.ndarray, damp: float = 0.0) -> GramFactor | None:
+    """Factor ``gram + damp**2``; None if the squares of A hide whether columns depend on each other."""
+    from scipy.linalg import lapack
+
+    diagonal = gram.diagonal() + damp * damp
+    zero = diagonal == 0.0
+    if not (diagonal.max() < _IN_RANGE**2 and diagonal.min(initial=_IN_RANGE, where=~zero) > _IN_RANGE**-2):
+        return None
+    lengths = np.sqrt(diagonal)
+    lengths[zero] = 1.0
+    scaled = gram / lengths[:, None]
+    scaled /= lengths
+    scaled.ravel()[:: len(scaled) + 1] = ~zero
+    if not zero.any():
+        upper, info = lapack.dpotrf(scaled.T, lower=0, clean=0)
+        if info == 0 and (rcond := lapack.dtrcon(upper)[0]) > WELL:
+            return GramFactor(upper, lengths, rcond)
+    return None if damp else _independent(scaled, lengths)
+
+
+def _independent(scaled: np.ndarray, lengths: np.ndarray) -> GramFactor | None:
+    """Factor with pivots: what is left of columns that depend on others is far below the rest."""
+    from scipy.linalg import lapack
+
+    p = len(scaled)
+    lower, order, rank, _ = lapack.dpstrf(scaled.T, tol=p * _EPS, lower=1, overwrite_a=1)
+    if rank in (0, p):
+        return None
+    upper = np.asfortranarray(np.tril(lower[:rank, :rank]).T)
+    if not (rcond := lapack.dtrcon(upper)[0]) > _INDEPENDENT:
+        return None
+    found = GramFactor(upper, lengths, rcond, order[:rank] - 1)
+    found.find_basis(lower[rank:, :rank].T, order[rank:] - 1)
+    return found
+
+
+Slopes = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+def fit_normal(
+    state: Compressed, factor: GramFactor, x0: np.ndarray, damp: float, tolerance: Any, slopes: Slopes
+) -> Fit | None:
+    """Solve the normal equations of a compressed A and b, given their `factor`; of many x, return the nearest to `x0`.
+
+    Where the condition leaves no doubt that rounding is far below the `tolerance`, that is all. Else a pass tells how
+    far x is off, and corrects it: ``slopes(x)`` returns ``A'(b - A x)`` and the squared norm of each residual. None if
+    the squares of A have lost what is needed.
+    """
+    if factor.deficient:
+        x = factor.solve(state.sides)
+        return _with_null_space(state, factor, x + x0.T - factor.project(x0.T), tolerance, slopes)
+    k, lengths = len(state.squares), factor.lengths
+    found = factor.solve(np.hstack([state.sides, lengths * noise_of(len(lengths))]))
+    x, spread_of_sums = found[:, :k], float(np.linalg.norm(found[:, k:])) / math.sqrt(_VECTORS)
+    size, size_sq = norms(lengths * x), np.vecdot(x.T, x.T)
+    residual_sq = state.squares - np.vecdot(x.T, state.sides.T) - damp * damp * size_sq
+    error = _EPS * _SUMS * (size + np.sqrt(state.squares)) * spread_of_sums
+    if tolerance.eps > _EPS:
+        error = np.maximum(error, _rounding(state, factor, size, np.sqrt(np.maximum(residual_sq, 0.0)), tolerance))
+    if (error <= _SURE * tolerance.at(np.sqrt(size_sq), 0.0)).all() and (residual_sq >= _CLEAR * state.squares).all():
+        return Fit(x.T, error, residual_sq, factor.rank, True, 1)
+    return _refined(state, factor, x, damp, tolerance, slopes)
+
+
+def _rounding(state: Compressed, factor: GramFactor, y: np.ndarray, r: np.ndarray, tolerance: Any) -> np.ndarray:
+    """Return what rounding leaves of a refined x: of the products A x, and of the sums in A'r."""
+    spread = factor.spread() / math.sqrt(state.n_rows)
+    return tolerance.eps * spread * (_ROOTS * y + r / factor.rcond)
+
+
+def _refined(
+    state: Compressed, factor: GramFactor, x: np.ndarray, damp: float, tolerance: Any, slopes: Slopes
+) -> Fit | None:
+    """Correct x until what is left meets the tolerance: each correction leaves the same share of what it corrects."""
+    size = norms(factor.lengths * x)
+    for step in range(_STEPS):
+        slope, residual_sq = slopes(x)
+        slope -= damp * damp * x
+        change = factor.solve(slope)
+        before, size = size, norms(factor.lengths * change)
+        x = x + change
+        rounding = _rounding(state, factor, norms(factor.lengths * x), np.sqrt(residual_sq), tolerance)
+        share = np.divide(size, before, out=np.zeros_like(size), where=before > 0.0)
+        error = np.maximum(norms(change) * np.minimum(_LEFT * share, 1.0), rounding)
+        if (error <= tolerance.at(norms(x), 0.0)).all():
+            residual_sq = np.maximum(residual_sq - np.vecdot(slope.T, change.T), 0.0)
+            return Fit(x.T, error, residual_sq, factor.rank, True, 2 + step)
+    return None
+
+
+def _with_null_space(
+    state: Compressed, factor: GramFactor, x: np.ndarray, tolerance: Any, slopes: Slopes
+) -> Fit | None:
+    """Correct x once, and make sure that what a Gram matrix calls null is: it knows half of the digits.
+
+    Two random null vectors, corrected like x, must be as near to zero under A as rounding leaves it.
+    """
+    k, noise = x.shape[1], noise_of(len(x))[:, :2]
+    both = np.hstack([x, noise - factor.project(noise)])
+    slope, _ = slopes(both)
+    change = factor.solve(slope)
+    both, turned = both + change, float(norms(change[:, k:]).max() / norms(both[:, k:]).max())
+    slope, squares = slopes(both)
+    limit = max(state.n_rows, len(x), _ROUNDED) * _EPS
+    if not (np.sqrt(squares[k:]) <= limit * norms(factor.lengths * both[:, k:])).all():
+        return None
+    last, x = factor.solve(slope[:, :k]), both[:, :k]
+    x, residual_sq = x + last, np.maximum(squares[:k] - np.vecdot(slope[:, :k].T, last.T), 0.0)
+    y, r = norms(factor.lengths * x), np.sqrt(residual_sq)
+    error = np.maximum.reduce([norms(last), turned * norms(x), _rounding(state, factor, y, r, tolerance)])
+    if not (error <= tolerance.at(norms(x), 0.0)).all():
+        return None
+    return Fit(x.T, error, residual_sq, factor.rank, True, 3)
+
+
+def norms(columns: np.ndarray) -> np.ndarray:
+    """Return the norm of each column."""
+    return np.sqrt(np.vecdot(columns, columns, axis=0))

@@ -1,0 +1,116 @@
+"""Rows compressed to what least squares needs of them, and the pass that certifies an x.
+
+The state of some rows is p x p numbers, whatever their number, and states of different rows add up: row blocks on
+several threads, chunks of a file, rows that come later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rowsolve._threads import run_together
+
+__all__ = ["Compressed", "compress", "compress_sparse", "slopes_at"]
+
+_NUMBERS = 1 << 16  # of a block of rows: 512 KB, which stay in the cache of a core
+_WORK_OF_A_THREAD = 1e6  # multiplications for which it pays to wake another thread
+
+
+class Compressed(NamedTuple):
+    """``A'A``, ``A'b`` and ``b'b`` of some rows.
+
+    Attributes
+    ----------
+    gram : ndarray of shape (p, p)
+    sides : ndarray of shape (p, k)
+        ``A'b``, a column for each right-hand side.
+    squares : ndarray of shape (k,)
+        ``sum(b**2)`` of each right-hand side.
+    n_rows : int
+    """
+
+    gram: np.ndarray
+    sides: np.ndarray
+    squares: np.ndarray
+    n_rows: int
+
+    def merge(self, other: Compressed) -> Compressed:
+        """Return the state of both sets of rows together."""
+        return Compressed(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+
+
+def compress(A: Any, b: np.ndarray, threads: int = 1) -> Compressed:
+    """Compress the rows of `A`, an array or a sparse matrix, with the right-hand sides `b` of shape (n, k)."""
+    if not isinstance(A, np.ndarray):
+        return Compressed(_dense_gram(A), A.T @ b, np.vecdot(b, b, axis=0), A.shape[0])
+    parts = _on_threads(partial(_compress_part, A, b), len(A), A.size * float(A.shape[1]), threads)
+    found = parts[0]
+    for part in parts[1:]:  # the same sum whichever thread was first
+        found = found.merge(part)
+    return found
+
+
+def slopes_at(A: Any, b: np.ndarray, x: np.ndarray, threads: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Make one pass: return ``A'(b - A x)`` and the sum of squares of each column of ``b - A x``.
+
+    Columns of `x` beyond those of `b` have a right-hand side of zero.
+    """
+    parts = _on_threads(partial(_slopes_of_part, A, b, x), A.shape[0], 2.0 * A.size * x.shape[1], threads)
+    slope, squares = parts[0]
+    for more, further in parts[1:]:
+        slope, squares = slope + more, squares + further
+    return slope, squares
+
+
+def _on_threads(call: Callable[[int, int], Any], n_rows: int, work: float, threads: int) -> list[Any]:
+    """Call with the edges of as many parts of the rows as threads are worth waking; return what the calls return."""
+    count = max(1, min(threads, int(work / _WORK_OF_A_THREAD), n_rows))
+    edges = [n_rows * part // count for part in range(count + 1)]
+    return run_together([partial(call, edges[i], edges[i + 1]) for i in range(count)])
+
+
+def _compress_part(A: np.ndarray, b: np.ndarray, start: int, stop: int) -> Compressed:
+    p = A.shape[1]
+    gram, sides = np.zeros((p, p)), np.zeros((p, b.shape[1]))
+    step = max(_NUMBERS // p, 2 * p)
+    for first in range(start, stop, step):
+        last = min(first + step, stop)
+        rows, right = A[first:last].astype(float, copy=False), b[first:last]
+        gram += rows.T @ rows
+        sides += rows.T @ right
+    own = b[start:stop]
+    return Compressed(gram, sides, np.einsum("ij,ij->j", own, own), stop - start)
+
+
+def _dense_gram(A: Any) -> np.ndarray:
+    """Return ``A'A`` of a CSR matrix as an array."""
+    from rowsolve.kernels.gradient import add_gram
+    from rowsolve.kernels.rows import CSRRows, frozen
+
+    gram = np.zeros((A.shape[1], A.shape[1]))
+    add_gram(CSRRows(*map(frozen, (A.data, A.indices, A.indptr))), np.arange(A.shape[0]), gram)
+    gram += np.triu(gram, 1).T
+    return gram
+
+
+def compress_sparse(A: Any, b: np.ndarray) -> Compressed:
+    """Compress the rows of a CSR matrix, whose Gram matrix is kept sparse."""
+    return Compressed((A.T @ A).tocsc(), A.T @ b, np.vecdot(b, b, axis=0), A.shape[0])
+
+
+def _slopes_of_part(A: Any, b: np.ndarray, x: np.ndarray, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+    p, k = x.shape
+    slope, squares = np.zeros((p, k)), np.zeros(k)
+    step = max(1, _NUMBERS // p) if isinstance(A, np.ndarray) else stop - start
+    for first in range(start, stop, step):
+        last = min(first + step, stop)
+        rows = A[first:last].astype(float, copy=False)
+        r = -(rows @ x)
+        r[:, : b.shape[1]] += b[first:last]
+        slope += rows.T @ r
+        squares += np.einsum("ij,ij->j", r, r)
+    return slope, squares
