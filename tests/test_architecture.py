@@ -13,13 +13,13 @@ SOURCE = Path(rowsolve.__file__).parent
 HEAVY = {"rich", "typer", "matplotlib", "dask", "sklearn", "h5py", "zarr", "pyarrow", "kaczmarz", "threadpoolctl"}
 # room -> what it may import of rowsolve; a room may always import itself
 ROOMS = {
-    "kernels": {"_barrier", "_jit", "_simd"},
+    "kernels": {"_atomic", "_jit", "_simd"},
     "clustering": {"_threads", "kernels"},
     "pavings": {"kernels", "clustering"},
     "policy": set(),
     "lstsq": {"_threads", "kernels.gradient", "kernels.rows"},
     "methods": {
-        "_barrier", "_blas", "_solution", "_state", "_system", "_threads", "_vectors", "kernels", "clustering", "lstsq",
+        "_atomic", "_blas", "_solution", "_state", "_system", "_threads", "_vectors", "kernels", "clustering", "lstsq",
         "pavings", "policy",
     },
     "sources": {"_vectors", "kernels.rows"},
@@ -32,7 +32,7 @@ ROOMS = {
     },
     "cli": {"", "_output", "_threads", "inspection", "methods", "sources", "experiments", "race"},
     "_archive": set(),
-    "_barrier": set(),
+    "_atomic": set(),
     "_blas": set(),
     "_arrange": {"_system", "clustering", "sources"},
     "_convert": {"", "_arrange", "_output", "_validate", "methods.base", "sources"},
@@ -120,7 +120,7 @@ def test_heavy_libraries__are_imported_late_outside_the_command_line(path):
     at_import = {module.split(".")[0] for module in imports(path, only_at_import=True) if module}
     if room_of(path) != "cli":
         assert not at_import & HEAVY
-    if room_of(path) not in {"_barrier", "_jit", "_simd"}:
+    if room_of(path) not in {"_atomic", "_jit", "_simd"}:
         assert "numba" not in {m.split(".")[0] for m in imports(path, only_at_import=False) if m}
 
 

@@ -3,12 +3,13 @@ from __future__ import annotations
 import os
 import threading
 import time
+import weakref
 from functools import partial
 
 import pytest
 
 from rowsolve import _threads
-from rowsolve._threads import available_cores, run_together
+from rowsolve._threads import available_cores, run_as_one, run_together
 
 
 @pytest.fixture(autouse=True)
@@ -94,15 +95,18 @@ def test_run_together__one_call_starts_no_thread(monkeypatch):
 
 
 @pytest.mark.parametrize("failing", [0, 1])
-def test_run_together__waits_for_all_before_it_raises(failing):
-    done, go = [], threading.Event()
+def test_run_together__waits_for_those_under_way_before_it_raises(failing):
+    done, begun, go = [], threading.Event(), threading.Event()
 
     def fail():
+        begun.wait(30)
         go.set()
         raise KeyboardInterrupt if failing == 0 else ValueError
 
     def work():
+        begun.set()
         go.wait(30)
+        time.sleep(0.05)
         done.append(True)
 
     calls = [fail, work] if failing == 0 else [work, fail]
@@ -111,29 +115,122 @@ def test_run_together__waits_for_all_before_it_raises(failing):
     assert done == [True]
 
 
+@pytest.fixture
+def absent():
+    """Workers that have no core to run on, until this event is set."""
+    back = threading.Event()
+    workers = _threads._POOL.workers(2)
+    gone = threading.Barrier(3, timeout=30)
+    for worker in workers:
+        worker.ask(lambda: (gone.wait(), back.wait(60)))
+    gone.wait()
+    yield back
+    back.set()
+    run_until_back(workers)
+
+
+def run_until_back(workers):
+    back = [threading.Event() for _ in workers]
+    for worker, event in zip(workers, back, strict=True):
+        worker.ask(event.set)
+    assert all(event.wait(30) for event in back)
+
+
+def test_run_together__makes_the_calls_of_workers_that_do_not_come(absent):
+    made = run_together([lambda value=value: (value, threading.current_thread()) for value in range(3)])
+    assert made == [(value, threading.current_thread()) for value in range(3)]
+    assert not absent.is_set()
+
+
+def test_run_together__begins_no_more_calls_after_an_error(absent):
+    made = []
+
+    def fail():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_together([fail, lambda: made.append(1), lambda: made.append(2)])
+    absent.set()
+    run_until_back(_threads._POOL.workers(2))
+    assert made == []
+
+
+def test_run_as_one__ends_with_the_first_and_keeps_nothing_for_workers_that_do_not_come(absent):
+    class Arrays:
+        """What a call works on."""
+
+    def work(who, _arrays):
+        made.append(who)
+        return "the work"
+
+    made, arrays = [], Arrays()
+    kept = weakref.ref(arrays)
+    assert run_as_one([partial(work, me, arrays) for me in range(3)], lambda: pytest.fail("gave up")) == "the work"
+    del arrays
+    assert kept() is None
+    absent.set()
+    run_until_back(_threads._POOL.workers(2))
+    assert made == [0]
+
+
+def test_run_as_one__does_not_wait_for_the_others_and_minds_no_error_of_theirs():
+    begun, go, ended = threading.Barrier(3, timeout=30), threading.Event(), []
+
+    def first():
+        begun.wait()
+        return 7
+
+    def fail():
+        begun.wait()
+        raise MemoryError
+
+    def late():
+        begun.wait()
+        go.wait(30)
+        ended.append(True)
+
+    assert run_as_one([first, fail, late], lambda: pytest.fail("gave up")) == 7
+    assert ended == []
+    go.set()
+    run_until_back(_threads._POOL.workers(2))
+    assert ended == [True]
+
+
+def test_run_as_one__an_error_of_the_first_lets_the_others_come_to_their_ends():
+    begun, go, ended = threading.Barrier(3, timeout=30), threading.Event(), []
+
+    def first():
+        begun.wait()
+        raise KeyboardInterrupt
+
+    def other():
+        begun.wait()
+        go.wait(30)
+        time.sleep(0.05)
+        ended.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_as_one([first, other, other], go.set)
+    assert ended == [True, True]
+
+
 def test_worker__survives_when_the_next_call_comes_while_it_drops_the_last():
-    dropping, started = threading.Event(), threading.Event()
+    dropping, asked = threading.Event(), threading.Event()
 
     class Closing:
         """Like a memory map, whose end lets other threads run."""
 
         def __del__(self):
             dropping.set()
-            started.wait(30)
+            asked.wait(30)
 
-    worker, made = _threads._Worker(), []
-    call = partial(lambda _: time.sleep(0.05), Closing())
-    worker.start(call)
-    del call
+    worker, made = _threads._Worker(), threading.Event()
+    worker.ask(partial(lambda _: None, Closing()))
     assert dropping.wait(30)
-    worker.wait()
-    worker.start(lambda: made.append(1))
-    started.set()
-    worker.wait()
-    worker.start(lambda: made.append(2))  # a dead worker would never make this call
-    for _ in range(300):
-        time.sleep(0.01 * (len(made) < 2))
-    assert made == [1, 2]
+    worker.ask(made.set)
+    asked.set()
+    assert made.wait(30)
+    run_until_back([worker])  # a dead worker would never make this call
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

@@ -1,4 +1,4 @@
-"""Every compile flag and the kernel cache are decided here; only this file, `_barrier` and `_simd` import Numba.
+"""Every compile flag and the kernel cache are decided here; only this file, `_atomic` and `_simd` import Numba.
 
 Numba's own cache looks at the file a kernel stands in, not at the kernels it calls, so it serves stale
 machine code after a change in another file. Ours lives in a folder named by a hash of *all* kernel
@@ -58,7 +58,7 @@ def hash_of_kernel_sources() -> str:
     digest = hashlib.sha256(numba.__version__.encode())
     for source in [
         here,
-        *(here.with_name(name) for name in ("_barrier.py", "_simd.py")),
+        *(here.with_name(name) for name in ("_atomic.py", "_simd.py")),
         *sorted((here.parent / "kernels").glob("*.py")),
     ]:
         digest.update(source.name.encode())

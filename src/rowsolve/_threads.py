@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Generic, TypeVar, cast
 
 __all__ = ["available_cores", "run_as_one", "run_together"]
 
@@ -68,47 +69,77 @@ def _sched_getcpu() -> Callable[[], int]:
         return lambda: -1
 
 
+class _Errand(Generic[T]):
+    """A call that is made once, by whoever takes it first: a worker, or the thread that asks for it."""
+
+    def __init__(self, call: Callable[[], T]) -> None:
+        self._call: Callable[[], T] | None = call
+        self._taker: dict[str, object] = {}
+        self._ended = threading.Lock()
+        self._ended.acquire()
+        self.over = False
+        self.result: T | None = None
+        self.error: BaseException | None = None
+
+    def take(self, who: object) -> bool:
+        """Tell whether `who` is the one to make it."""
+        return self._taker.setdefault("first", who) is who
+
+    def make(self) -> None:
+        """Make the call, and keep what it returns or raises."""
+        assert self._call is not None
+        try:
+            self.result = self._call()
+        except BaseException as error:
+            self.error = error
+        self._call = None  # whose last arrays may go with it
+        self.over = True
+        self._ended.release()
+
+    def withdraw(self, who: object) -> bool:
+        """Keep others from making it; tell whether that is not too late."""
+        if self.take(who):
+            self._call = None
+            return True
+        return False
+
+    def leave(self, who: object) -> None:
+        """Return when no other is making it, nor will."""
+        while not self.withdraw(who) and not self.over:
+            self._ended.acquire()
+
+
 class _Worker:
     """A thread that waits for a call, makes it, and waits again.
 
-    Two locks handed to and fro: a queue with futures takes half as long again to wake it. It is woken on another core
-    than that of its caller, and may then run anywhere again: a kernel that likes to leave cores asleep wakes it where
-    the caller runs, so that both share one core for some milliseconds, which is as long as a call takes.
+    Nobody waits for it to be free: a call that it has not begun gives way to the next. A lock wakes it; a queue with
+    futures takes half as long again. It is woken on another core than that of its caller, and may then run anywhere
+    again: a kernel that likes to leave cores asleep wakes it where the caller runs, so that both share one core for
+    some milliseconds, which is as long as a call takes.
     """
 
     def __init__(self) -> None:
-        self._go, self._done = threading.Lock(), threading.Lock()
+        self._go = threading.Lock()
         self._go.acquire()
-        self._call: Callable[[], Any] | None = None
+        self._asked: deque[Callable[[], None]] = deque(maxlen=1)
         self._cores: set[int] = set()  # that it may run on, if it was kept from one of them
-        self.result: Any = None
-        self.error: BaseException | None = None
         self._thread = threading.Thread(target=self._serve, name="rowsolve", daemon=True)
         self._thread.start()
 
     def _serve(self) -> None:
         while True:
             self._go.acquire()
-            assert self._call is not None
             _allow(0, self._cores)
-            try:
-                self.result, self.error = self._call(), None
-            except BaseException as error:
-                self.result, self.error = None, error
-            self._call = None  # whose last arrays may go with it, and let another thread run: even start the next call
-            with suppress(RuntimeError):  # then the lock may be open already
-                self._done.release()
+            with suppress(IndexError):  # the last one was made when this woke up for the one before
+                self._asked.pop()()
 
-    def start(self, call: Callable[[], Any]) -> None:
-        self._done.acquire(blocking=False)  # it may be free if Ctrl-C came just when the last call ended
-        self._call = call
+    def ask(self, call: Callable[[], None]) -> None:
+        """Let it make a call, which must not raise, as soon as it can."""
+        self._asked.append(call)
         self._cores = _cores_of_this_thread()
         _allow(self._thread.native_id, self._cores - {_core()} if len(self._cores) > 1 else set())
-        self._go.release()
-
-    def wait(self) -> None:
-        while self._call is not None:
-            self._done.acquire()
+        with suppress(RuntimeError):  # it has not woken up since it was asked before
+            self._go.release()
 
 
 class _Pool:
@@ -135,68 +166,67 @@ _POOL = _Pool()
 def run_together(calls: Sequence[Callable[[], T]]) -> list[T]:
     """Run `calls` side by side, the first in this thread; return what they return, in order.
 
-    Whatever happens in one of them, all have ended when this does: their arrays are not written to any more.
+    A thread that is done takes a call that nobody has begun, so this one waits only for what others are in the middle
+    of. Whatever happens in one of them, none is running when this ends: their arrays are not written to any more.
     """
     if len(calls) == 1:
         return [calls[0]()]
+    errands, me = [_Errand(call) for call in calls], object()
+    errands[0].take(me)
     with _POOL.lock:
-        workers = _POOL.workers(len(calls) - 1)
         try:
-            first = _run_gang(workers, calls)
+            for worker in _POOL.workers(len(calls) - 1):
+                worker.ask(partial(_make, errands, worker))
+            _make(errands, me)
         finally:
-            _wait_for(workers)
-        results = [worker.result for worker in workers]
-        for worker in workers:
-            worker.result = None
-            if worker.error is not None:
-                raise worker.error
-        return [first, *results]
+            _leave(errands, me)
+    for errand in errands:
+        if errand.error is not None:
+            raise errand.error
+    return [cast(T, errand.result) for errand in errands]
 
 
-def run_as_one(calls: Sequence[Callable[[], None]], give_up: Callable[[], None]) -> None:
-    """Run `calls`, which meet on their way, side by side, the first in this thread; return when the first has ended.
+def run_as_one(calls: Sequence[Callable[[], T]], give_up: Callable[[], None]) -> T:
+    """Run `calls`, which do one work between them, side by side; return what the first, in this thread, returns.
 
-    The others are past their last meeting then, and nobody waits until they sleep. If one does not come to its end
-    (Ctrl-C in the first), `give_up` is called, which must let the others come to theirs, and the error is raised.
+    The first must come to its end whether or not the others take part, and the work is done then. Nobody waits for the
+    others: one that has lost its core may go on for a while, so it must write into its own arrays only. One that raises
+    takes no part any more. If the first raises (Ctrl-C), `give_up` is called, which must let the others come to their
+    ends, and the error is raised when they have.
     """
-    errors: list[BaseException] = []
-
-    def carefully(call: Callable[[], None]) -> None:
-        try:
-            call()
-        except BaseException as error:
-            errors.append(error)
-            give_up()
-
+    errands, me = [_Errand(call) for call in calls[1:]], object()
     with _POOL.lock:
-        workers = _POOL.workers(len(calls) - 1)
-        gang: list[Callable[[], None]] = [calls[0], *(partial(carefully, call) for call in calls[1:])]
         try:
-            _run_gang(workers, gang)
+            for worker, errand in zip(_POOL.workers(len(errands)), errands, strict=True):
+                worker.ask(partial(_make, [errand], worker))
+            result = calls[0]()
         except BaseException:
             give_up()
-            _wait_for(workers)
+            _leave(errands, me)
             raise
-    if errors:
-        raise errors[0]
+    for errand in errands:
+        errand.withdraw(me)
+    return result
 
 
-def _run_gang(workers: list[_Worker], calls: Sequence[Callable[[], T]]) -> T:
-    _wait_for(workers)  # they may not sleep yet
-    for worker, call in zip(workers, calls[1:], strict=True):
-        worker.start(call)
-    return calls[0]()
+def _make(errands: Sequence[_Errand], who: object) -> None:
+    """Make those that nobody has taken, one after another, unless one fails."""
+    for errand in errands:
+        if errand.take(who):
+            errand.make()
+            if errand.error is not None:
+                return
 
 
-def _wait_for(workers: list[_Worker]) -> None:
-    """Wait for all, also when Ctrl-C comes meanwhile; it is raised afterwards."""
+def _leave(errands: Sequence[_Errand], me: object) -> None:
+    """Wait for those that others make, also when Ctrl-C comes meanwhile; it is raised afterwards."""
     interruption: KeyboardInterrupt | None = None
-    for worker in workers:
-        while True:
-            try:
-                worker.wait()
-                break
-            except KeyboardInterrupt as caught:
-                interruption = caught
+    while True:
+        try:
+            for errand in errands:
+                errand.leave(me)
+            break
+        except KeyboardInterrupt as caught:
+            interruption = caught
     if interruption is not None:
         raise interruption

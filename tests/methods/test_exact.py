@@ -8,9 +8,7 @@ import rowsolve
 from rowsolve import Refined, Status
 from rowsolve._monitor import Tolerance
 from rowsolve._system import System
-from rowsolve.methods.exact import ExactSteps
-from rowsolve.methods.factor import factor_of
-from rowsolve.methods.sparse_factor import SparseFactor, eliminated
+from rowsolve.methods.exact import AllRows, leaves_sparse_factor
 from rowsolve.sources import open_rows
 
 EPS = np.finfo(float).eps
@@ -83,7 +81,7 @@ def test_sparse_systems__are_solved_exactly(change, scale, noise):
     A = change(network(400, 90, rng), rng)
     b = A @ rng.standard_normal(90) + noise * rng.standard_normal(A.shape[0])
     A, b = (scale * A).tocsr(), scale * b
-    assert isinstance(eliminated(system_of(A)), SparseFactor) == (change is not dense_row)
+    assert leaves_sparse_factor(system_of(A)) == (change is not dense_row)
     solution = rowsolve.solve(A, b, Refined("all"), rng=0)
     assert_right(solution, A, b)
     assert solution.rank == 90
@@ -124,7 +122,6 @@ def test_what_has_no_such_factor__is_solved_otherwise(seed):
         A[:, 5] = A[:, 50]  # two that no row tells apart
     A = sparse.csr_array(A)
     b = A @ rng.standard_normal(60) + 0.1 * rng.standard_normal(300)
-    assert eliminated(system_of(A)) is None
     solution = rowsolve.solve(A, b, Refined("all"), rng=0)
     assert solution.status is Status.CONVERGED
     assert solution.rank == np.linalg.matrix_rank(A.toarray())
@@ -182,34 +179,33 @@ def test_bad_numbers__are_found():
         rowsolve.solve(A, np.ones(100), Refined("all"))
 
 
-def test_factor__offers_what_a_dense_one_does():
+@pytest.mark.parametrize("n_sides", [1, 3])
+def test_compressing__goes_on_where_it_was_saved(n_sides, monkeypatch):
+    """A pass that is interrupted after some pieces, and resumed by another object, ends with the same bits."""
     rng = np.random.default_rng(2)
-    A = network(300, 50, rng)
-    factor, dense = eliminated(system_of(A)), factor_of(system_of(A), np.arange(300))
-    assert (factor.rank, factor.deficient) == (50, False)
-    np.testing.assert_allclose(factor.lengths, dense.lengths, rtol=1e-12)
-    assert factor.condition == pytest.approx(dense.condition, rel=0.3)
-    assert factor.spread == pytest.approx(dense.spread, rel=0.7)
-    assert factor.harm == pytest.approx(dense.harm, rel=0.7)
-    (one, unit), (other, of_other) = factor.gram(), dense.gram()
-    np.testing.assert_allclose(one * unit, other * of_other, atol=1e-12)
-    vectors = rng.standard_normal((3, 50))
-    mine, others = vectors.copy(), vectors.copy()
-    factor.solve(mine)
-    dense.solve(others)
-    np.testing.assert_allclose(mine, others, rtol=1e-9, atol=1e-12)
-    factor.project(mine)
-    np.testing.assert_allclose(mine, others, rtol=1e-9, atol=1e-12)
+    A, b = rng.standard_normal((300, 20)), rng.standard_normal((300, n_sides) if n_sides > 1 else 300)
+    monkeypatch.setattr("rowsolve._system.WORK_OF_A_BURST", 1000)  # 50 rows a piece
+    tolerance, x0 = Tolerance(1e-6, 0.0, EPS), np.zeros((n_sides, 20))
+    whole, cut = (AllRows(system_of(A, b), x0, tolerance) for _ in range(2))
+
+    def interrupt():
+        if cut.n_done == 3:
+            raise KeyboardInterrupt
+
+    cut.system.on_piece = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        cut.step()
+    again = AllRows(system_of(A, b), x0, tolerance)
+    again.restore(cut.state())
+    step = again.step()
+    np.testing.assert_array_equal(step.x, whole.step().x)
+    np.testing.assert_allclose(step.x.T.reshape(20, -1), np.linalg.lstsq(A, b)[0].reshape(20, -1), rtol=1e-10)
+    assert again.system.rows_read == 300 - 3 * 50
 
 
-def test_steps__can_be_saved():
-    rng = np.random.default_rng(2)
-    A = network(300, 50, rng)
-    system = system_of(A, rng.standard_normal(300))
-    tolerance = Tolerance(0.0, 0.0, EPS)
-    steps = Refined("all").steps(system, np.zeros(50), tolerance, rng)
-    assert isinstance(steps, ExactSteps)
-    next(steps)
-    again = Refined("all").steps(system, np.zeros(50), tolerance, rng)
-    again.restore(steps.state())
-    np.testing.assert_array_equal(next(again).x, next(steps).x)
+def test_sparse_factor__is_taken_where_rows_are_narrow():
+    rng = np.random.default_rng(0)
+    narrow, wide = network(3000, 600, rng), sparse.random_array((3000, 600), density=0.005, rng=rng, format="csr")
+    assert leaves_sparse_factor(system_of(narrow))
+    assert not leaves_sparse_factor(system_of(wide))
+    assert not leaves_sparse_factor(system_of(narrow.toarray()))

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from rowsolve._barrier import new_meeting, release_all
 from rowsolve._state import Kind, StateError, array, check_keys, fill, integer, packed, state_of
 from rowsolve._threads import run_as_one, run_together
 from rowsolve._vectors import sum_of_squares
 from rowsolve.kernels.blocks import BlockRoom, block_room, project_blocks
-from rowsolve.kernels.chains import chain_room, run_chain
+from rowsolve.kernels.chains import call_off, chain_rooms, new_meeting, run_chains
 from rowsolve.kernels.many import laid_out, project_many
 from rowsolve.kernels.memory import best_with_memory
 from rowsolve.kernels.rows import CSRRows
@@ -33,6 +32,7 @@ ONE_BY_ONE = np.empty(0, np.int64)  # the sizes of blocks, when there are none
 ROWS_OF_A_ROUND = 128  # of one chain; more cost convergence, fewer cost time at the meetings
 WINDOW_WITH_MEMORY = 3.0  # in p rows: x and the probe follow each their own directions, so their drops are less alike
 AT_ONCE = 4  # dense rows that are measured together although they are projected on one by one
+LOOKS_PER_NUMBER = 0.1  # at a word of memory, in the time in which a row method uses a number
 LEAST_WORK = 1_000_000  # numbers read in a burst of one chain: less is done before a second thread has woken up
 
 
@@ -155,28 +155,27 @@ class Chains:
 
     def __init__(self, plan: ObliviousPlan, n_chains: int) -> None:
         self.n_chains, p = n_chains, plan.system.n_columns
-        self.shown, self.gained = np.empty((2, n_chains, 2, plan.width)), np.empty((2, n_chains, 2))
-        self.rooms = [chain_room(n_chains, plan.width, plan.room.scale.size) for _ in range(n_chains)]
+        self.legs, self.posts, self.rooms = chain_rooms(n_chains, plan.width, plan.room.scale.size)
         # Sparse rows: bringing the chains together must not cost more than running them.
         rows = max(min(ROWS_OF_A_ROUND, p // (4 * n_chains)), 8 * p / plan.system.entries_per_row)
         self.units_of_a_round = max(1, int(rows / plan.rows_per_step))
+        self.patience = int(LOOKS_PER_NUMBER * self.units_of_a_round * plan.rows_per_step * plan.work_per_row)
 
     def project(self, plan: ObliviousPlan, order, sizes, iterates, drops) -> None:
         """Project on the rows in `order` with all chains; fill `drops`."""
         edges = sizes if sizes is ONE_BY_ONE else np.concatenate([[0], np.cumsum(sizes)])
-        meeting = new_meeting()
+        meeting, posts = new_meeting(self.n_chains), self.posts
+        posts.start[0, 0], posts.drops[0, 0], posts.odd[0, 0] = iterates, 0.0, -1
 
-        def chain(me: int) -> None:
-            run_chain(
-                plan.rows, plan.b, order, edges, self.units_of_a_round, me,
-                iterates, self.shown, self.gained, meeting, self.rooms[me],
+        def run(me: int) -> int:
+            return run_chains(
+                plan.rows, plan.b, order, edges, self.units_of_a_round, self.patience, me,
+                meeting, self.legs, posts, self.rooms[me],
             )  # fmt: skip
 
-        run_as_one([partial(chain, me) for me in range(self.n_chains)], lambda: release_all(meeting))
-        iterates[:], drops[:] = self.rooms[0].start, self.rooms[0].drops
-        for room in self.rooms:
-            np.maximum(plan.system.odd, room.odd, out=plan.system.odd)
-            room.odd[:] = -1
+        last = run_as_one([partial(run, me) for me in range(self.n_chains)], lambda: call_off(meeting)) % 2
+        iterates[:], drops[:] = posts.start[last, 0], posts.drops[last, 0]
+        np.maximum(plan.system.odd, posts.odd[last, 0], out=plan.system.odd)
 
 
 def chains_pay(method: Method, n_columns: int, entries_per_row: float, threads: int) -> bool:
