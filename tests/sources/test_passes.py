@@ -196,3 +196,18 @@ def test_hdf5__that_is_in_another_file_or_has_other_numbers_is_read(tmp_path, mo
             np.testing.assert_array_equal(store.read(0, store.shape[0]), expected)
             if name in ("virtual", "link"):
                 assert tmp_path / "a.h5" in {file.absolute() for file in store.files}
+
+
+def test_a_pass_in_order__takes_less_memory_than_chunks_and_reads_what_is_stored_together_once(tmp_path):
+    values = numbers((40_000, 100), "f8")
+    write_h5(tmp_path / "a.h5", values, chunks=(3000, 100))
+    with open_store(tmp_path / "a.h5") as store:
+        rows = StoredRows(store, memory_for(store, 1, 100e6, 1))
+        system = StoredSystem(rows, np.ones(40_000), Clock(), 1, 0.0, None)
+        assert rows.memory.chunk == 12_000
+        assert [piece.n_rows for piece in system.pieces()] == [12_000, 12_000, 12_000, 4_000]  # 9.6 MB
+        assert store.bytes_read == values.nbytes
+        found = [piece.first for piece in system.pieces(skip=2)]
+        assert found == [24_000, 36_000]
+        rows = StoredRows(store, memory_for(store, 1, 300e6, 1))
+        assert rows.rows_of_a_piece == 12_000 < rows.memory.chunk

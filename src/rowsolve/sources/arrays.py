@@ -30,11 +30,6 @@ class ArrayStore(Store):
         return (*super().files, *files_behind(self._array))
 
     def _read(self, start: int, stop: int, out: np.ndarray | None) -> np.ndarray:
-        if self.given == self.dtype and hasattr(self._array, "read_direct"):  # HDF5: without a copy in between
-            out = self._room(stop - start, out)
-            if stop > start:
-                self._array.read_direct(out if self.ndim == 2 else out[:, 0], np.s_[start:stop])
-            return out
         rows = np.asarray(self._array[start:stop]).reshape(stop - start, self.shape[1])
         if out is None:
             return np.array(rows, self.dtype, order="C", copy=None)
