@@ -2,11 +2,17 @@
 
     make bench-files                          # 2 GB, some minutes: benchmarks/results/files.json
     make bench-files ARGS="--quick"           # 190 MB: files-quick.json
+    make bench-files ARGS="--passes"          # 2 GB: what one pass takes beside the library of each format
+    make bench-files ARGS="--passes --quick"  # 200 MB, without gzip and CSV, less than a minute
 
 Every run is a process of its own, watched from outside: its peak of anonymous memory is polled from /proc, and what
 the process took before it began to solve (interpreter, libraries, compiled kernels) is told apart. Times are those of
 the solve alone. lsqr gets the loosest tolerance that reaches the asked true error; what it reads is counted by products
 with A. The files have been written just before, so that they are in the cache of the system, if they fit there.
+
+With --passes, the library of each format reads its file once, from the first row to the last; rowsolve makes one pass
+over the same file, in turns with it, and solves a noisy system in a process of its own. Times are the least of some.
+What was measured before in the other way stays in the file of results.
 """
 
 from __future__ import annotations
@@ -17,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +32,13 @@ from rich.console import Console
 from rich.table import Table
 
 import rowsolve
+from rowsolve._stored import StoredSystem
+from rowsolve._system import Clock, System
+from rowsolve._validate import opened_system
 from rowsolve.race.iterative import LSQR
 from rowsolve.race.machine import describe
 from rowsolve.race.problem import least_squares
+from rowsolve.sources import StoredRows, open_store
 
 RESULTS = Path(__file__).parent / "results"
 ERROR = 1e-6
@@ -35,10 +46,18 @@ FORMATS = ("npy", "h5", "zarr", "parquet")
 TINY = (400, 8)  # to import and compile before anything is measured
 PIECE = 5000  # rows that are made at a time
 POLL = 0.002  # seconds
+LAYOUTS = (
+    "contiguous.h5", "chunked.h5", "gzip.h5", "auto.zarr", "plain.parquet", "dictionary.parquet", "lines.csv",
+)  # fmt: skip
+QUICK_LAYOUTS = tuple(layout for layout in LAYOUTS if layout not in ("gzip.h5", "lines.csv"))  # those take longest
+ROW_GROUP = 131_072  # rows
+AT_ONCE = 4e6  # bytes that a library reads in one call
+TURNS = 3
+THREADS = 2
 
 
-def make(folder: Path, shape: tuple[int, int], noise: float) -> None:
-    """Write a normal system, with and without noise in b, in all formats; and the solutions."""
+def make(folder: Path, shape: tuple[int, int], noise: float, endings: Sequence[str] = FORMATS[1:]) -> None:
+    """Write a normal system, with and without noise in b, as .npy and with these `endings`; and the solutions."""
     rng, (n, p) = np.random.default_rng(0), shape
     A = np.lib.format.open_memmap(folder / "A.npy", mode="w+", dtype=float, shape=shape)
     x, b = rng.standard_normal(p), np.empty(n)
@@ -52,7 +71,7 @@ def make(folder: Path, shape: tuple[int, int], noise: float) -> None:
     np.save(folder / "x-consistent.npy", x)
     np.save(folder / "x-noisy.npy", least_squares(A, noisy).x)
     np.save(folder / "tiny.npy", rng.standard_normal(TINY))
-    for ending in FORMATS[1:]:
+    for ending in endings:
         for name in ("A", "tiny"):
             rowsolve.convert(folder / f"{name}.npy", folder / f"{name}.{ending}", memory="300MB")
 
@@ -82,6 +101,112 @@ def lsqr(folder: Path, case: str, setting: float) -> dict[str, Any]:
         "x": finish.x.tolist(), "seconds": time.perf_counter() - started, "passes": finish.passes,
         "bytes": (finish.passes or 0.0) * A.nbytes, "status": finish.status,
     }  # fmt: skip
+
+
+def write_layouts(folder: Path, name: str) -> None:
+    """Write the array `name` as users of each library would: chunks and packing as they come."""
+    import h5py
+    import pyarrow as pa
+    import zarr
+    from pyarrow import csv, parquet
+
+    A = np.load(folder / f"{name}.npy", mmap_mode="r")
+    options: tuple[dict[str, Any], ...] = ({}, {"chunks": True}, {"compression": "gzip", "compression_opts": 1})
+    for layout, chosen in zip(LAYOUTS[:3], options, strict=True):
+        with h5py.File(folder / f"{name}.{layout}", "w") as file:
+            file.create_dataset("A", data=A, **chosen)
+    zarr.create_array(folder / f"{name}.auto.zarr", data=np.asarray(A))
+    table = pa.table({f"c{j}": np.ascontiguousarray(column) for j, column in enumerate(A.T)})
+    parquet.write_table(table, folder / f"{name}.plain.parquet", row_group_size=ROW_GROUP, use_dictionary=False)
+    parquet.write_table(table, folder / f"{name}.dictionary.parquet", row_group_size=ROW_GROUP)
+    csv.write_csv(table, folder / f"{name}.lines.csv")
+
+
+def read_once(path: Path) -> None:
+    """Read a file with the library of its format, in the order of its rows."""
+    if path.suffix == ".parquet":
+        from pyarrow import parquet
+
+        file = parquet.ParquetFile(path)
+        for group in range(file.num_row_groups):
+            file.read_row_group(group)
+    elif path.suffix == ".csv":
+        from pyarrow import csv
+
+        with csv.open_csv(path) as batches:
+            for _ in batches:
+                pass
+    elif path.suffix == ".zarr":
+        import zarr
+
+        _read_slices(zarr.open_array(path, mode="r"))
+    else:
+        import h5py
+
+        with h5py.File(path) as file:
+            _read_slices(file["A"])
+
+
+def _read_slices(array: Any) -> None:
+    chunk, row = array.chunks[0] if array.chunks else 1, array.dtype.itemsize * array.shape[1]
+    step = chunk * max(1, int(AT_ONCE / (chunk * row)))
+    for start in range(0, array.shape[0], step):
+        array[start : start + step]
+
+
+def pass_over(path: Path, memory: str) -> None:
+    """Bring all rows of a file into memory once, as methods take them."""
+    with open_store(path) as store, opened_system(store, np.ones(store.shape[0]), memory, THREADS) as (source, b, _):
+        kind = StoredSystem if isinstance(source, StoredRows) else System
+        assert sum(piece.n_rows for piece in kind(source, b, Clock(), THREADS, 0.0, None).pieces()) == b.size
+
+
+def take_turns(folder: Path, ending: str, memory: str) -> dict[str, Any]:
+    """Return the least seconds of the library and of our pass over A, and the words of what was refused."""
+    read_once(folder / f"tiny.{ending}")
+    pass_over(folder / f"tiny.{ending}", memory)
+    _say_ready()
+    calls: dict[str, Callable[[Path], None]] = {"library": read_once, "pass": lambda path: pass_over(path, memory)}
+    found: dict[str, list[float]] = {name: [] for name in calls}
+    try:
+        for _ in range(TURNS):
+            for name, call in calls.items():
+                started = time.perf_counter()
+                call(folder / f"A.{ending}")
+                found[name].append(time.perf_counter() - started)
+    except ValueError as error:  # too little memory
+        return {"library": min(found["library"], default=None), "refused": str(error).replace(f"{folder}/", "")}
+    return {name: min(seconds) for name, seconds in found.items()}
+
+
+def compare_passes(folder: Path, layouts: Sequence[str], memory: str) -> list[dict[str, Any]]:
+    """Return what the library, a pass, and the solve of a noisy system take, for each layout."""
+    x, runs = np.load(folder / "x-noisy.npy"), []
+    for ending in layouts:
+        run = {"layout": ending, **watched("--turns", str(folder), ending, memory)}
+        if "refused" not in run:
+            solved = watched("--ours", str(folder), ending, "noisy", memory)
+            error = float(np.linalg.norm(np.array(solved["x"]) - x) / np.linalg.norm(x))
+            run |= {"solve": solved["seconds"], "memory": solved["peak"] - solved["before"], "error": error}
+        runs.append({name: value for name, value in run.items() if name not in ("before", "peak")})
+    return runs
+
+
+def passes_as_table(found: dict[str, Any]) -> Table:
+    """Return what passes take for the terminal."""
+    table = Table(title=f"{found['rows']:,} x {found['columns']:,} in files, {found['memory']} allowed")
+    for name in ("file", "library (s)", "pass / library", "solve / library", "memory (MB)", "true error"):
+        table.add_column(name, justify="left" if name == "file" else "right")
+    for run in found["runs"]:
+        if "refused" in run:
+            table.add_row(run["layout"], f"{run['library']:.3g}", "refused")
+            table.caption = run["refused"]
+            continue
+        table.add_row(
+            run["layout"], f"{run['library']:.3g}", f"{run['pass'] / run['library']:.2f}",
+            f"{run['solve'] / run['library']:.2f}", f"{run['memory'] / 1e6:.0f}", f"{run['error']:.1e}",
+        )  # fmt: skip
+    return table
 
 
 def _say_ready() -> None:
@@ -160,22 +285,48 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="a folder with room for four such files")
     parser.add_argument("--ours", nargs=4, help=argparse.SUPPRESS)
     parser.add_argument("--lsqr", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--passes", action="store_true", help="compare one pass with the library of each format")
+    parser.add_argument("--turns", nargs=3, help=argparse.SUPPRESS)
     asked = parser.parse_args()
-    if asked.ours or asked.lsqr:
-        folder = Path((asked.ours or asked.lsqr)[0])
-        found = ours(folder, *asked.ours[1:]) if asked.ours else lsqr(folder, asked.lsqr[1], float(asked.lsqr[2]))
-        print(json.dumps(found))
+    if asked.ours or asked.lsqr or asked.turns:
+        print(json.dumps(in_a_process_of_its_own(asked)))
         return
-    shape, memory, repeats = ((60_000, 400), "150MB", 1) if asked.quick else ((250_000, 1_000), "300MB", 3)
+    path = RESULTS / ("files-quick.json" if asked.quick else "files.json")
+    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     with tempfile.TemporaryDirectory(dir=asked.folder) as name:
-        make(Path(name), shape, noise=0.1)
-        runs = [run for case in ("consistent", "noisy") for run in compare(Path(name), case, memory, repeats)]
-    result = {
+        result = passes(Path(name), quick=asked.quick) if asked.passes else solves(Path(name), quick=asked.quick)
+    # Each way of measuring leaves the results of the other alone.
+    kept = {**before, "passes": result} if asked.passes else {**result, "passes": before.get("passes")}
+    path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    Console(highlight=False).print(passes_as_table(result) if asked.passes else as_table(result))
+
+
+def in_a_process_of_its_own(asked: argparse.Namespace) -> dict[str, Any]:
+    """Return what is to be measured in this process, which another one watches."""
+    folder = Path((asked.ours or asked.lsqr or asked.turns)[0])
+    if asked.turns:
+        return take_turns(folder, *asked.turns[1:])
+    return ours(folder, *asked.ours[1:]) if asked.ours else lsqr(folder, asked.lsqr[1], float(asked.lsqr[2]))
+
+
+def solves(folder: Path, *, quick: bool) -> dict[str, Any]:
+    """Return what solving takes, against lsqr."""
+    shape, memory, repeats = ((60_000, 400), "150MB", 1) if quick else ((250_000, 1_000), "300MB", 3)
+    make(folder, shape, noise=0.1)
+    runs = [run for case in ("consistent", "noisy") for run in compare(folder, case, memory, repeats)]
+    return {
         "rows": shape[0], "columns": shape[1], "memory": memory, "error": ERROR, "runs": runs, "machine": describe(),
     }  # fmt: skip
-    path = RESULTS / ("files-quick.json" if asked.quick else "files.json")
-    path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    Console(highlight=False).print(as_table(result))
+
+
+def passes(folder: Path, *, quick: bool) -> dict[str, Any]:
+    """Return what one pass takes, against the library of each format."""
+    shape, memory = ((100_000, 250), "300MB") if quick else ((1_000_000, 250), "300MB")
+    make(folder, shape, noise=0.1, endings=())
+    for name in ("A", "tiny"):
+        write_layouts(folder, name)
+    runs = compare_passes(folder, QUICK_LAYOUTS if quick else LAYOUTS, memory)
+    return {"rows": shape[0], "columns": shape[1], "memory": memory, "runs": runs, "machine": describe()}
 
 
 if __name__ == "__main__":

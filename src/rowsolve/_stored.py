@@ -21,7 +21,7 @@ _SINGLE = 256  # rows that are sampled one by one, if they can be read so
 
 
 class StoredSystem(System):
-    """``A x = b`` with A in a `Store`: `pieces` are chunks in their order, `chunks` the same in any order."""
+    """``A x = b`` with A in a `Store`: `pieces` are its rows in their order."""
 
     source: StoredRows
     stored = True
@@ -44,9 +44,9 @@ class StoredSystem(System):
         self.source.store.bytes_read += before
 
     def pieces(self, times_used: int = 1, n_rows: int | None = None, skip: int = 0) -> Iterator[Piece]:  # noqa: ARG002
-        """Yield all rows, a chunk at a time: one counted pass, which Ctrl-C and the deadline can end."""
+        """Yield all rows, a few MB at a time: one counted pass, which Ctrl-C and the deadline can end."""
         assert n_rows is None
-        for first, source in self.source.walk(iter(range(skip, self.source.n_chunks))):
+        for first, source in self.source.in_order(skip):
             piece = Piece(source.rows, first, 0, source.shape[0])
             with self._numbered(np.arange(first, first + piece.n_rows)):
                 yield piece

@@ -11,7 +11,7 @@ import numpy as np
 
 from rowsolve.sources.store import Store, StoreError, files_behind
 
-__all__ = ["ArrayStore", "NpyStore"]
+__all__ = ["ArrayStore", "MappedStore", "NpyStore"]
 
 _BYTES_OF_A_COLUMN = 1 << 16  # one read of a Fortran-ordered file
 
@@ -51,26 +51,24 @@ class ArrayStore(Store):
         self._close()
 
 
-class NpyStore(Store):
-    """A .npy file. Rows are read, or lent as they are mapped into memory.
+class MappedStore(Store):
+    """An array that is in a file as it is in memory. Rows are read, or lent as they are mapped.
 
     To touch rows of a file that has been cut meanwhile would be the end of the process, not an error: so its size is
     looked at before any are lent.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, name: str, path: Path, mapped: np.memmap, close: Callable[[], None] = lambda: None) -> None:
+        self._mapped, self._close = mapped, close
+        self._by_columns = not mapped.flags.c_contiguous
+        chunk = _BYTES_OF_A_COLUMN // max(1, mapped.itemsize) if self._by_columns else 1
+        super().__init__(name, mapped.shape, mapped.dtype, chunk=chunk)
         self._file = path.open("rb", buffering=0)
-        try:
-            # open_memmap, not np.load: the latter would take a zip archive or a pickle under this name.
-            if self._file.read(6) != np.lib.format.MAGIC_PREFIX:
-                raise ValueError("it does not begin like a .npy file")
-            self._mapped = np.lib.format.open_memmap(path, mode="r")
-            self._by_columns = not self._mapped.flags.c_contiguous
-            chunk = _BYTES_OF_A_COLUMN // max(1, self._mapped.itemsize) if self._by_columns else 1
-            super().__init__(str(path), self._mapped.shape, self._mapped.dtype, chunk=chunk)
-        except BaseException:
-            self._file.close()
-            raise
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The file, and the one that it links to."""
+        return tuple(dict.fromkeys((*super().files, *files_behind(self._mapped))))
 
     @property
     def least_bytes(self) -> float:
@@ -138,3 +136,15 @@ class NpyStore(Store):
     def close(self) -> None:
         """Let go of the file (an array from `whole` keeps its own hold on it)."""
         self._file.close()
+        self._close()
+
+
+class NpyStore(MappedStore):
+    """A .npy file."""
+
+    def __init__(self, path: Path) -> None:
+        with path.open("rb") as file:
+            # open_memmap, not np.load: the latter would take a zip archive or a pickle under this name.
+            if file.read(6) != np.lib.format.MAGIC_PREFIX:
+                raise ValueError("it does not begin like a .npy file")
+        super().__init__(str(path), path, np.lib.format.open_memmap(path, mode="r"))

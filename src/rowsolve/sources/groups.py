@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from rowsolve.sources.arrays import ArrayStore
+from rowsolve.sources.arrays import ArrayStore, MappedStore
 from rowsolve.sources.csr import CSRStore
 from rowsolve.sources.records import RecordStore
-from rowsolve.sources.store import Store, StoreError, library
+from rowsolve.sources.store import Store, StoreError, kept_dtype, library
 
 __all__ = ["CSR_PARTS", "OURS", "is_zarr", "open_hdf5", "open_zarr"]
 
@@ -109,6 +109,9 @@ def _store(name: str, item: Any, columns: str, left_out: tuple[str, ...], close:
         if _is_table(item):
             chosen = tuple(columns.split(",")) if columns else ()
             return RecordStore(name, item, chosen, left_out, chunk=_rows_stored_together(item), close=close)
+        mapped = _mapped(item)
+        if mapped is not None:
+            return MappedStore(name, Path(item.file.filename), mapped, close)
         return ArrayStore(name, item, chunk=_rows_stored_together(item), close=close)
     members = _members(item)
     for part in CSR_PARTS:
@@ -122,6 +125,18 @@ def _store(name: str, item: Any, columns: str, left_out: tuple[str, ...], close:
     per_row = max(1.0, parts[0].shape[0] / max(1, int(shape[0])))
     chunk = int(_rows_stored_together(parts[0]) / per_row)
     return CSRStore(name, parts, (int(shape[0]), int(shape[1])), chunk=chunk, close=close)
+
+
+def _mapped(item: Any) -> np.memmap | None:
+    """Return an HDF5 dataset mapped into memory, if it is in the file as rows are in memory; else None."""
+    if not hasattr(item, "read_direct") or item.chunks is not None or item.ndim != 2 or not item.size:
+        return None
+    from h5py import h5t
+
+    offset, dtype = item.id.get_offset(), np.dtype(item.dtype)  # it has none if its numbers are in other files
+    if offset is None or dtype != kept_dtype(dtype) or item.id.get_type() != h5t.py_create(dtype):
+        return None
+    return np.memmap(item.file.filename, dtype, "r", offset, item.shape)
 
 
 def _rows_stored_together(array: Any) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,20 @@ import numpy as np
 
 from rowsolve.sources.columns import numeric_columns
 from rowsolve.sources.store import StoreError, kept_dtype, library
-from rowsolve.sources.streams import Streamed
+from rowsolve.sources.streams import Streamed, made_ahead
 
 __all__ = ["ParquetStore"]
 
-_BYTES_OF_A_BATCH = 4 << 20
+_BYTES_OF_A_BATCH = 8 << 20
+_BYTES_OF_A_TILE = 2 << 20  # of a batch: it stays in the cache while columns become rows
+_BATCHES = 3  # at once: one being read, one read ahead, one becoming rows
 # Bytes that it keeps for itself once it has read a file of some size, and for each column (measured).
 _KEPT_BY_ARROW, _KEPT_FOR_A_COLUMN = 80e6, 80e3
-_BYTES_OF_A_COLUMN = 3 << 20  # a page of 1 MB as it is stored, unpacked, and its dictionary
+_BUFFER = 1 << 16  # bytes of a column that are read from the file at once
+_BYTES_OF_A_PAGE = 1 << 20  # unpacked, as most writers make them
+_PACKED = 4  # times less than unpacked: a dictionary of numbers hardly takes less than that
+_HEADER = 64  # bytes that tell how large a page is
+_INT32, _STRUCTURE = 5, 12  # kinds of fields in it
 
 
 class ParquetStore(Streamed):
@@ -32,7 +39,7 @@ class ParquetStore(Streamed):
     ) -> None:
         parquet = library("pyarrow.parquet", "parquet", ".parquet")
         # Pages are read as they are needed, so that a row group need not fit in memory, and checked.
-        self._file = parquet.ParquetFile(path, page_checksum_verification=True, pre_buffer=False, buffer_size=1 << 16)
+        self._file = parquet.ParquetFile(path, page_checksum_verification=True, pre_buffer=False, buffer_size=_BUFFER)
         try:
             fields = _pick(str(path), self._file.schema_arrow, chosen, left_out)
             sizes = [self._file.metadata.row_group(i).num_rows for i in range(self._file.num_row_groups)]
@@ -42,31 +49,49 @@ class ParquetStore(Streamed):
             super().__init__(
                 str(path), (self._starts[-1], len(fields)), given, chunk=max(sizes, default=1), columns=columns
             )
-            self._allow_nan = allow_nan
-            if not allow_nan:
-                self._find_nulls([field.name for field in fields if field.nullable])
+            self._places = {self._file.schema.column(i).path: i for i in range(len(self._file.schema))}
+            self._doubtful = [] if allow_nan else self._find_nulls([field.name for field in fields if field.nullable])
+            self._schema = _schema_of(columns, self.dtype)
+            self._as_they_are = all(field.type == self._schema.field(field.name).type for field in fields)
+            self._bytes_open = self._measure(path, int(np.argmax(sizes)))
         except BaseException:
             self._file.close()
             raise
-        self._schema = _schema_of(columns, self.dtype)
 
     @property
     def least_bytes(self) -> float:
         """Row groups are read in batches, for which a page of each column is open."""
         kept = _KEPT_BY_ARROW + _KEPT_FOR_A_COLUMN * self.shape[1]
         kept = min(kept, 2.0 * self.shape[0] * self.bytes_per_row)
-        return kept + min(super().least_bytes, _BYTES_OF_A_COLUMN * self.shape[1]) + self.bytes_per_row
+        batches = min(_BATCHES * _BYTES_OF_A_BATCH, super().least_bytes)
+        return kept + batches + self._bytes_open + self.bytes_per_row
 
-    def _find_nulls(self, columns: list[str]) -> None:
-        """Raise if the file tells that a value is missing in one of these columns: in which row, is looked up then."""
-        metadata, schema = self._file.metadata, self._file.schema
-        places = {schema.column(i).path: i for i in range(len(schema))} if columns else {}
-        for group in range(metadata.num_row_groups):
+    def _measure(self, path: Path, group: int) -> float:
+        """Return what the columns of a row group take while they are read: pages and dictionaries, unpacked."""
+        chunks, found = self._file.metadata.row_group(group), 0.0
+        with path.open("rb") as file:
+            for name in self._schema.names:
+                chunk = chunks.column(self._places[name])
+                file.seek(chunk.data_page_offset)
+                page = _bytes_of_page(file.read(_HEADER), self.given.itemsize)
+                found += min(2 * _bytes_of_dictionary(chunk) + page + _BUFFER, 2.0 * chunk.total_uncompressed_size)
+        return found
+
+    def _find_nulls(self, columns: list[str]) -> list[str]:
+        """Raise if the file tells that a value is missing in one of these columns: in which row, is looked up then.
+
+        Return those columns of which it does not tell.
+        """
+        metadata, doubtful = self._file.metadata, set()
+        for group in range(metadata.num_row_groups if columns else 0):
             chunks = metadata.row_group(group)
-            with_nulls = [name for name in columns if _has_nulls(chunks.column(places[name]))]
+            counts = {name: _n_nulls(chunks.column(self._places[name])) for name in columns}
+            doubtful |= {name for name, count in counts.items() if count is None}
+            with_nulls = [name for name, count in counts.items() if count]
             if with_nulls:
                 table = self._file.read_row_group(group, columns=with_nulls, use_threads=False)
                 self._refuse_nulls(table.select(with_nulls).combine_chunks(), self._starts[group])
+        return [name for name in columns if name in doubtful]
 
     def _refuse_nulls(self, batch: Any, first: int) -> None:
         """Raise for the first row, counted from `first` on, in which a value is missing."""
@@ -88,15 +113,23 @@ class ParquetStore(Streamed):
         return self._starts[self._group_of(row)]
 
     def _blocks(self, row: int) -> Iterator[tuple[int, np.ndarray]]:
+        n_rows = max(1, int(_BYTES_OF_A_TILE / self.bytes_per_row))
+        for first, batch in made_ahead(self._batches(row)):
+            for start in range(0, batch.num_rows, n_rows):
+                yield first + start, batch.slice(start, n_rows).to_tensor(null_to_nan=True).to_numpy()
+
+    def _batches(self, row: int) -> Iterator[tuple[int, Any]]:
+        """Yield batches of numbers of the `dtype`, and their first rows, from the row group of `row` on."""
         names, batch_size = self._schema.names, max(1, int(_BYTES_OF_A_BATCH / self.bytes_per_row))
-        for group in range(self._group_of(row), self._file.num_row_groups):
+        for group in range(self._group_of(row), self._file.num_row_groups):  # one is read even if the next is damaged
             first = self._starts[group]
-            for batch in self._file.iter_batches(batch_size, row_groups=[group], columns=names, use_threads=False):
+            threads = self._starts[group + 1] - first > batch_size  # so few rows are not worth waking them
+            for batch in self._file.iter_batches(batch_size, row_groups=[group], columns=names, use_threads=threads):
                 # A prefix of a name brings nested columns along: keep those that were asked for.
-                wanted = batch.select(names)
-                if not self._allow_nan:
-                    self._refuse_nulls(wanted, first)
-                yield first, wanted.cast(self._schema, safe=False).to_tensor(null_to_nan=True).to_numpy()
+                wanted = batch if batch.schema.names == names else batch.select(names)
+                if self._doubtful:
+                    self._refuse_nulls(wanted.select(self._doubtful), first)
+                yield first, wanted if self._as_they_are else wanted.cast(self._schema, safe=False)
                 first += batch.num_rows
 
     def close(self) -> None:
@@ -118,10 +151,45 @@ def _is_numeric(field: Any) -> bool:
     return any(is_kind(field.type) for is_kind in kinds)
 
 
-def _has_nulls(chunk: Any) -> bool:
-    """Tell whether a column is known to lack values in a row group, which need not be known."""
+def _n_nulls(chunk: Any) -> int | None:
+    """Return how many values a column lacks in a row group; None if the file does not tell."""
     statistics = chunk.statistics
-    return statistics is not None and statistics.has_null_count and statistics.null_count > 0
+    return statistics.null_count if statistics is not None and statistics.has_null_count else None
+
+
+def _bytes_of_dictionary(chunk: Any) -> float:
+    """Return what the dictionary of a column takes unpacked, as far as its size in the file tells; 0 without one."""
+    if not chunk.has_dictionary_page:
+        return 0.0
+    packed = max(0, chunk.data_page_offset - chunk.dictionary_page_offset)
+    rate = chunk.total_uncompressed_size / max(1, chunk.total_compressed_size)
+    return max(min(_PACKED * packed, _BYTES_OF_A_PAGE), rate * packed)
+
+
+def _bytes_of_page(header: bytes, itemsize: int) -> float:
+    """Return what a page of numbers takes unpacked, also where it is the first without a dictionary.
+
+    Its header (Thrift, compact) begins with some int32: its kind, its size, and others; then comes a structure that
+    begins with how many numbers it holds.
+    """
+    found, at = [], 0
+    with suppress(IndexError):
+        while header[at] & 15 == _INT32:
+            value, at = _varint(header, at + 1)
+            found.append(value)
+        count = _varint(header, at + 2)[0] if header[at] & 15 == _STRUCTURE else 0
+        return float(max(found[1], min(count * itemsize, _BYTES_OF_A_PAGE)))
+    return float(_BYTES_OF_A_PAGE)
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return the number that begins at `at`, and where it ends."""
+    value = shift = 0
+    while True:
+        value |= (data[at] & 127) << shift
+        at, shift = at + 1, shift + 7
+        if not data[at - 1] & 128:
+            return value >> 1, at
 
 
 def _given(field: Any) -> np.dtype:

@@ -24,6 +24,7 @@ __all__ = ["Memory", "StoredRows", "free_memory", "memory_for"]
 
 _CHUNK = 64e6  # bytes: a disk reads no faster in larger pieces
 _ROWS_OF_A_CHUNK = 2  # times p rows, at least, if there is room: fewer say little about x
+_PIECE = 8e6  # bytes of a pass in order: less memory than chunks take, in about the same time
 _AT_ONCE = 4e6  # bytes that are read in one call, at most
 _COPIES = 3  # of these: as libraries read them, unpack them and hand them over
 _FETCHED = 32e6  # bytes of rows from here and there
@@ -186,23 +187,37 @@ class StoredRows(Source):
 
         return self.walk(chunks())
 
-    def walk(self, chunks: Iterator[int]) -> Iterator[tuple[int, Source]]:
-        """Yield these chunks as sources in memory, and the numbers of their first rows.
+    @property
+    def rows_of_a_piece(self) -> int:
+        """How many rows come at once where all are read in their order: no more than a chunk."""
+        size = self.memory.chunk
+        if self.memory.lent or self.store.sparse:
+            return size
+        wanted = max(_PIECE / self.store.bytes_per_row, _ROWS_OF_A_CHUNK * self.shape[1])
+        return min(size, math.ceil(wanted / self.store.chunk) * self.store.chunk)
+
+    def in_order(self, skip: int) -> Iterator[tuple[int, Source]]:
+        """Walk once over all rows, but for the first `skip` pieces, in pieces of `rows_of_a_piece`."""
+        size = self.rows_of_a_piece
+        return self.walk(iter(range(skip, -(-self.shape[0] // size))), size)
+
+    def walk(self, chunks: Iterator[int], size: int | None = None) -> Iterator[tuple[int, Source]]:
+        """Yield these chunks (of `size` rows, if given) as sources in memory, and the numbers of their first rows.
 
         The next one is read meanwhile; what was yielded before is overwritten.
         """
-        walk = self._walk(chunks)
+        walk = self._walk(chunks, self.memory.chunk if size is None else size)
         self._walks.add(walk)  # type: ignore[attr-defined]
         return walk
 
-    def _walk(self, chunks: Iterator[int]) -> Iterator[tuple[int, Source]]:
-        size, n = self.memory.chunk, self.shape[0]
+    def _walk(self, chunks: Iterator[int], size: int) -> Iterator[tuple[int, Source]]:
+        n = self.shape[0]
         places = ((c * size, min((c + 1) * size, n)) for c in chunks)
         if self.memory.lent:
             yield from self._walk_lent(places)
             return
         with ThreadPoolExecutor(1, thread_name_prefix="rowsolve-reader") as reader:
-            filler = _Filler(self.store, self._lock, self.memory)  # type: ignore[attr-defined]
+            filler = _Filler(self.store, self._lock, self.memory.at_once, size)  # type: ignore[attr-defined]
             place, coming = next(places, None), None
             try:
                 coming = reader.submit(filler.fill, *place) if place else None
@@ -230,11 +245,11 @@ class StoredRows(Source):
 class _Filler:
     """Reads chunks into two buffers in turn, a little at a time."""
 
-    def __init__(self, store: Store, lock: threading.Lock, memory: Memory) -> None:
+    def __init__(self, store: Store, lock: threading.Lock, at_once: float, size: int) -> None:
         self._store, self._lock = store, lock
-        rows = int(memory.at_once / max(1.0, store.bytes_per_row)) // store.chunk * store.chunk
+        rows = int(at_once / max(1.0, store.bytes_per_row)) // store.chunk * store.chunk
         self._step = max(rows, store.chunk)
-        shape = (min(memory.chunk, store.shape[0]), store.shape[1])
+        shape = (min(size, store.shape[0]), store.shape[1])
         self._rooms = [] if store.sparse else [np.empty(shape, store.dtype) for _ in range(_BUFFERS)]
         self._turn, self._stopped = 0, False
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from rowsolve.sources.csr import canonical, checked_csr, is_sparse
 from rowsolve.sources.finite import first_not_finite
 from rowsolve.sources.store import Store, StoreError
 
-__all__ = ["Chunks", "Streamed"]
+__all__ = ["Chunks", "Streamed", "made_ahead"]
 
 
 class Streamed(Store):
@@ -153,3 +155,16 @@ class Chunks(Streamed):
             if b.ndim not in (1, 2) or b.shape[0] != A.shape[0]:
                 raise StoreError(f"{place} has {A.shape[0]} rows of A and a b of shape {b.shape}.")
             yield (canonical(checked_csr(A)) if is_sparse(A) else A), b
+
+
+def made_ahead(items: Iterator[Any]) -> Iterator[Any]:
+    """Yield `items`, from the second on while the next one is made on a thread of its own.
+
+    Who wants but one, because rows from here and there are read, does not wait for another.
+    """
+    yield from islice(items, 1)
+    with ThreadPoolExecutor(1, thread_name_prefix="rowsolve-decoder") as maker:
+        coming = maker.submit(next, items, None)
+        while (item := coming.result()) is not None:
+            coming = maker.submit(next, items, None)
+            yield item
