@@ -54,8 +54,8 @@ ROOMS = {
     "_pave": {"_system", "_validate", "pavings", "sources", ""},
     "_words": {"_drive", "_solution", "methods.base"},
     "_auto": {
-        "_check", "_drive", "_monitor", "_solution", "_state", "_system", "_vectors", "_words", "kernels.rows", "methods",
-        "policy",
+        "_check", "_drive", "_monitor", "_solution", "_state", "_system", "_vectors", "_words", "kernels.rows",
+        "methods",
     },
     "_small": {
         "_auto", "_blas", "_monitor", "_solution", "_threads", "_words", "lstsq", "policy",
