@@ -47,7 +47,7 @@ ROOMS = {
     "_monitor": {"_solution", "_state"},
     "_system": {"_state", "_threads", "_vectors", "kernels.rows", "lstsq.sparse"},
     "_stored": {"_system", "kernels.rows", "sources"},
-    "_check": {"_solution", "_state", "_system", "kernels.many", "kernels.rows", "methods.factor"},
+    "_check": {"_solution", "_state", "_system", "_vectors", "kernels.many", "kernels.rows", "methods.factor"},
     "_drive": {
         "_check", "_monitor", "_solution", "_state", "_system", "_tail", "kernels.rows", "kernels.sweep", "methods",
     },
@@ -55,7 +55,7 @@ ROOMS = {
     "_words": {"_drive", "_solution", "methods.base"},
     "_auto": {
         "_check", "_drive", "_monitor", "_solution", "_state", "_system", "_vectors", "_words", "kernels.rows",
-        "methods",
+        "methods", "policy",
     },
     "_small": {
         "_auto", "_blas", "_monitor", "_solution", "_threads", "_words", "lstsq", "policy",

@@ -24,9 +24,10 @@ from rowsolve._vectors import norm
 from rowsolve._words import FOR_FAR_ROWS, far_rows, rows_for_the_tail
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.methods import Deflated, Direct, Method, Quantile, Randomized, Refined
-from rowsolve.methods.exact import AT_ONCE
+from rowsolve.methods.exact import price_of_all
 from rowsolve.methods.factor import SQUARES
 from rowsolve.methods.spectrum import look_at_spectrum, worth_a_look
+from rowsolve.policy.prices import SMALL_SYSTEM, orthogonal, small_system
 
 __all__ = [
     "CLEAN",
@@ -42,9 +43,9 @@ __all__ = [
 ]
 
 # Measured on two cores; what matters are the ratios, which vary little between machines.
-_TINY = AT_ONCE  # multiplications of a factorization of all rows
+_WORTH_A_SAMPLE = 6  # times p rows: of fewer, to factor all does not take much longer than to factor some
 TALL = 2  # times p rows: of fewer there is no sample to take
-_TINY_IF_NOT_TALL = 40 * _TINY  # then rows need long, and a factorization of all is soon the best there is
+_NOT_TALL = 50  # times the price of a small system, where rows need long and all are soon the best there is
 _FEW_COLUMNS = 500  # a sample is factored in the time that rows take to converge
 _FEW_COLUMNS_EACH, _PRICE_OF_MANY = 75, 32  # for k right-hand sides that holds up to 75 * (32 + k) columns
 _MOST_COLUMNS = 10_000  # of a dense factor
@@ -82,10 +83,11 @@ def first_choice(system: System, rtol: float, rows_allowed: float = math.inf) ->
         return Choice(SMALL, at_once)
     if system.stored and not _is_sparse(system) and _can_be_factored(system):
         return Choice("The rows are not in memory, so as few as possible were read: ", Direct())
-    if not _is_sparse(system) and p <= _few_columns(system) and n >= TALL * p and _has_room(system):
+    if not _is_sparse(system) and p <= _few_columns(system) and n >= _WORTH_A_SAMPLE * p and _has_room(system):
         few = p <= _FEW_COLUMNS
         return Choice("There are few columns: " if few else "There are several right-hand sides: ", Direct())
-    if _passes_are_cheaper(system, rtol):
+    not_tall = n < (_WORTH_A_SAMPLE if p <= _FEW_COLUMNS else TALL) * p
+    if (not_tall and not _is_sparse(system)) or _passes_are_cheaper(system, rtol):
         return Choice("To read all rows in order is cheaper here than to pick some at random: ", Refined())
     return Choice("", Randomized("uniform", replace=False))
 
@@ -140,10 +142,11 @@ def _is_sparse(system: System) -> bool:
 
 
 def _is_tiny(system: System) -> bool:
-    """Tell whether all rows are factored at once in next to no time, or there are hardly more rows than columns."""
-    n, p, entries = system.n_rows, system.n_columns, system.entries_per_row
-    work = n * entries**2 + p**3 / 3
-    return work <= _TINY or (n < TALL * p and n * float(p) * min(n, p) <= _TINY_IF_NOT_TALL)
+    """Tell whether all rows are factored in next to no time, or there are hardly more of them than columns."""
+    n, p = system.n_rows, system.n_columns
+    if _is_sparse(system):
+        return price_of_all(system) <= SMALL_SYSTEM
+    return small_system(n, p) <= SMALL_SYSTEM or (n < TALL * p and orthogonal(n, p) <= _NOT_TALL * SMALL_SYSTEM)
 
 
 def _few_columns(system: System) -> int:

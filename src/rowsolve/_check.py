@@ -11,6 +11,7 @@ import numpy as np
 from rowsolve._solution import Residual
 from rowsolve._state import flag, integer, named, number, optional, row_numbers
 from rowsolve._system import Part, Piece, System
+from rowsolve._vectors import sum_of_squares
 from rowsolve.kernels.many import add_gradients_of_many, laid_out, products_of
 from rowsolve.kernels.rows import distances, inspect_rows, norms_at, residuals
 from rowsolve.methods.factor import factor_of
@@ -219,7 +220,7 @@ def _exceeds(out: np.ndarray, limit: np.ndarray) -> np.ndarray:
 
 
 def _relative(residual_sq: float, system: System, rows: np.ndarray | slice) -> float:
-    norm_b = float(np.linalg.norm(system.b[rows] / system.norm_b))
+    norm_b = math.sqrt(sum_of_squares((system.b[rows] / system.norm_b).reshape(-1)))
     if norm_b > 0.0:
         return math.sqrt(residual_sq) / norm_b
     return 0.0 if residual_sq == 0.0 else math.inf

@@ -38,10 +38,8 @@ def solve_at_once(A: Any, b: Any, rtol: Any, atol: Any, threads: Any) -> Solutio
     return solve_small(A, b, np.zeros(p), 0.0, Tolerance(rtol, atol, _EPS), available_cores())
 
 
-def solve_small(
-    A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: Any, threads: int
-) -> Solution | None:
-    """Return the least-squares solution of dense rows, all of them finite; None if there is something odd about it."""
+def solve_small(A: Any, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: Any, threads: int) -> Solution | None:
+    """Return the least-squares solution of rows that are all finite; None if there is something odd about it."""
     started = time.perf_counter()
     (n, p), sides, starts = A.shape, b.reshape(len(b), -1), np.atleast_2d(x0)
     work = n * float(p) * p
@@ -49,6 +47,8 @@ def solve_small(
         threads, work = 1, 0.0
     with np.errstate(all="ignore"), blas_threads(work, 1):
         found = fit(A.astype(float, copy=False), sides, starts, damp, tolerance, threads)
+    if found is None:
+        return None
     sizes = np.sqrt(np.vecdot(found.x, found.x))
     if not sizes.all() or not np.isfinite(found.error).all():
         return None
@@ -70,7 +70,7 @@ def solve_small(
         method="refined",
         rows_read=found.n_reads * n,
         passes=float(found.n_reads),
-        bytes_read=float(found.n_reads * A.nbytes),
+        bytes_read=float(found.n_reads * A.size * A.dtype.itemsize),
         seconds=seconds,
         compile_seconds=0.0,
         rows_off=np.empty(0, np.int64),

@@ -20,9 +20,9 @@ from rowsolve._small import solve_at_once, solve_small
 from rowsolve._solution import Event, Solution
 from rowsolve._stored import StoredSystem
 from rowsolve._system import Clock, System
-from rowsolve.kernels.rows import DenseRows
+from rowsolve.kernels.rows import CSRRows, DenseRows
 from rowsolve.methods import Method, Refined
-from rowsolve.policy.prices import SMALL_SYSTEM, small_system
+from rowsolve.policy.prices import SMALL_SYSTEM, dense_gram_of_sparse, small_system
 from rowsolve.policy.prices import seconds as in_seconds
 from rowsolve.sources import Source, StoredRows
 from rowsolve.sources.files import files_of_system
@@ -192,7 +192,7 @@ def solve(
         drop = _validate.outliers_of(outliers, chosen, sides, plain=damping == 0.0 and limits is None)
         at_once = checkpoint is None and not resume and callback is None and memory is None and not drop
         if at_once and limits is None and check == "sampled" and _is_small(chosen, source, max_rows, seconds):
-            solution = solve_small(source.rows.values, sides, start, damping, tolerance, n_threads)
+            solution = solve_small(_matrix_of(source), sides, start, damping, tolerance, n_threads)
             if solution is not None:
                 return _as_given(solution, b)
         generator = _validate.generator_of(rng)
@@ -215,12 +215,24 @@ def solve(
 
 
 def _is_small(method: Method | None, source: Source, max_rows: float, seconds: float) -> bool:
-    """Tell whether the rows are dense, in memory, finite, and so few that LAPACK takes next to no time."""
+    """Tell whether the rows are in memory, finite, and so few that LAPACK takes next to no time."""
     n, p = source.shape
-    if not isinstance(source.rows, DenseRows) or not source.checked or max_rows < n or method not in (None, _REFINED):
+    if isinstance(source, StoredRows) or not source.checked or max_rows < n or method not in (None, _REFINED):
         return False
     price = small_system(n, p)
+    if isinstance(source.rows, CSRRows):
+        lengths = np.diff(source.rows.indptr).astype(float)
+        price = min(price, dense_gram_of_sparse(float(lengths @ lengths), p))
     return price <= SMALL_SYSTEM and in_seconds(price) < seconds
+
+
+def _matrix_of(source: Source) -> Any:
+    """Return rows in memory as an array or a sparse matrix."""
+    if isinstance(source.rows, DenseRows):
+        return source.rows.values
+    from scipy import sparse
+
+    return sparse.csr_array(tuple(source.rows), shape=source.shape)
 
 
 def _as_given(solution: Solution, b: Any) -> Solution:

@@ -10,12 +10,14 @@ import numpy as np
 
 from rowsolve.lstsq.normal import Fit, factor_gram, fit_normal
 from rowsolve.lstsq.orthogonal import Orthogonal
-from rowsolve.lstsq.state import compress, slopes_at
+from rowsolve.lstsq.sparse import factor_sparse_gram, widest_row
+from rowsolve.lstsq.state import compress, compress_sparse, slopes_at
 
 __all__ = ["Fit", "fit"]
 
 _EPS = float(np.finfo(float).eps)
 _BY_CONDITION = 4.0  # units of rounding that an orthogonal factor leaves
+_NARROW = 8  # times the widest row: of more columns, a sparse factor is cheaper than a dense one
 _BLOCK = 64  # columns that LAPACK takes at a time
 _IN_RANGE = 1e100  # lengths of columns whose squares are well in range
 _MANY = 1e5  # multiplications that a Gram matrix must take to be worth a try
@@ -29,15 +31,16 @@ _ROUNDING = 0.3  # of a unit, which the numbers of a row are off
 _SURE = 0.1  # of the error allowed: a first correction so small needs no second
 
 
-def fit(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: Any, threads: int = 1) -> Fit:
+def fit(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: Any, threads: int = 1) -> Fit | None:
     """Minimise ``norm(A x - b)**2 + damp**2 norm(x)**2``; of many x, return the one nearest to `x0`.
 
     By the normal equations where A is tall and not too ill-conditioned for them, else by an orthogonal factor. x is
-    refined with fresh residuals until it meets the `tolerance` or does not get better any more.
+    refined with fresh residuals until it meets the `tolerance` or does not get better any more. None if the squares of
+    sparse rows do not tell x.
 
     Parameters
     ----------
-    A : ndarray of shape (n, p), float64
+    A : ndarray or CSR matrix of shape (n, p), float64
     b : ndarray of shape (n, k)
     x0 : ndarray of shape (k, p)
     damp : float
@@ -46,6 +49,10 @@ def fit(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: An
         How many may work.
     """
     n, p = A.shape
+    if not isinstance(A, np.ndarray):
+        if n * p > _FEW_NUMBERS:
+            return _of_sparse_rows(A, b, x0, damp, tolerance, threads)
+        A = A.toarray()
     found = None
     if n > p and n * float(p) ** 2 > _MANY:
         state = compress(A, b, threads)
@@ -79,6 +86,17 @@ def _by_qr(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance:
         error = np.maximum(error, _ROUNDING * _EPS * factor.condition * _norms(x - x0.T))
     r = b - A @ x
     return Fit(x.T, error, np.einsum("ij,ij->j", r, r), factor.rank, factor.has_gap, n_reads + 1)
+
+
+def _of_sparse_rows(A: Any, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: Any, threads: int) -> Fit | None:
+    """Solve the normal equations of sparse rows; None if that cannot be done."""
+    (n, p), width = A.shape, widest_row(A.indices, A.indptr)
+    narrow = width * _NARROW < p
+    state = compress_sparse(A, b) if narrow else compress(A, b)
+    factor = (factor_sparse_gram if narrow else factor_gram)(state.gram, damp) if n >= p or damp else None
+    if factor is None:
+        return None
+    return fit_normal(state, factor, x0, damp, tolerance, partial(slopes_at, A, b, threads=threads))
 
 
 def _at_a_glance(A: np.ndarray, b: np.ndarray, tolerance: Any) -> Fit | None:
@@ -149,7 +167,7 @@ def _of_products(factor: Orthogonal, n: int, x: np.ndarray) -> np.ndarray:
 
 
 def _norms(columns: np.ndarray) -> np.ndarray:
-    return np.sqrt(np.vecdot(columns, columns, axis=0))
+    return np.sqrt(np.vecdot(columns.T, columns.T))
 
 
 def _norm(matrix: np.ndarray) -> float:

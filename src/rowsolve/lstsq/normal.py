@@ -62,7 +62,8 @@ class GramFactor:
 
     def __init__(self, upper: np.ndarray, lengths: np.ndarray, rcond: float, columns: Any = None) -> None:
         self.upper, self.lengths, self.rcond, self.columns = upper, lengths[:, None], rcond, columns
-        self.rank, self.basis, self.of_null = len(upper), None, False
+        self.rank, self.of_null = len(upper), False
+        self.basis: np.ndarray | None = None
 
     @property
     def deficient(self) -> bool:
@@ -102,8 +103,8 @@ class GramFactor:
             basis[self.columns], basis[others] = np.triu(self.upper).T, beyond.T
             basis *= self.lengths
         by_size = np.argsort(-np.abs(basis).max(axis=1), kind="stable")  # long rows first keep the short ones exact
-        self.basis = np.empty_like(basis)
-        self.basis[by_size] = qr(basis[by_size], mode="economic", check_finite=False)[0]
+        self.basis = found = np.empty_like(basis)
+        found[by_size] = qr(basis[by_size], mode="economic", check_finite=False)[0]
 
     def spread(self) -> float:
         """Return the Frobenius norm of the inverse of the triangle, in the units of x, by some random vectors."""
@@ -239,4 +240,4 @@ def _with_null_space(
 
 def norms(columns: np.ndarray) -> np.ndarray:
     """Return the norm of each column."""
-    return np.sqrt(np.vecdot(columns, columns, axis=0))
+    return np.sqrt(np.vecdot(columns.T, columns.T))

@@ -28,7 +28,7 @@ class SparseGramFactor(GramFactor):
     def spread(self) -> float:
         """Return the root of the trace of the inverse, in the units of x, by some random vectors."""
         noise = noise_of(self.rank)
-        found = np.vecdot(noise, self.solve(noise), axis=0)
+        found = np.vecdot(noise.T, self.solve(noise).T)
         return math.sqrt(max(0.0, float(found.mean())))
 
 

@@ -40,13 +40,14 @@ class Compressed(NamedTuple):
 
     def merge(self, other: Compressed) -> Compressed:
         """Return the state of both sets of rows together."""
-        return Compressed(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+        sums = self.gram + other.gram, self.sides + other.sides, self.squares + other.squares
+        return Compressed(*sums, self.n_rows + other.n_rows)
 
 
 def compress(A: Any, b: np.ndarray, threads: int = 1) -> Compressed:
     """Compress the rows of `A`, an array or a sparse matrix, with the right-hand sides `b` of shape (n, k)."""
     if not isinstance(A, np.ndarray):
-        return Compressed(_dense_gram(A), A.T @ b, np.vecdot(b, b, axis=0), A.shape[0])
+        return Compressed(_dense_gram(A), A.T @ b, np.vecdot(b.T, b.T), A.shape[0])
     parts = _on_threads(partial(_compress_part, A, b), len(A), A.size * float(A.shape[1]), threads)
     found = parts[0]
     for part in parts[1:]:  # the same sum whichever thread was first
@@ -99,7 +100,7 @@ def _dense_gram(A: Any) -> np.ndarray:
 
 def compress_sparse(A: Any, b: np.ndarray) -> Compressed:
     """Compress the rows of a CSR matrix, whose Gram matrix is kept sparse."""
-    return Compressed((A.T @ A).tocsc(), A.T @ b, np.vecdot(b, b, axis=0), A.shape[0])
+    return Compressed((A.T @ A).tocsc(), A.T @ b, np.vecdot(b.T, b.T), A.shape[0])
 
 
 def _slopes_of_part(A: Any, b: np.ndarray, x: np.ndarray, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:

@@ -110,6 +110,8 @@ def _overdetermined(system: System, x0: np.ndarray, tolerance: Tolerance, rng: n
         sample = system.part(order)
         factor = None if sample is None else factor_of(sample, np.arange(sample.n_rows))
         open_directions = (factor is None or factor.deficient) and order.size < n
+        if open_directions and factor is not None and (step := _contradicted(sample, factor, x0, tolerance, rng)):
+            return step
         news = rows_beyond(system, factor, rng) if open_directions else order[:0]
         if not news.size:
             break
@@ -132,6 +134,18 @@ def _overdetermined(system: System, x0: np.ndarray, tolerance: Tolerance, rng: n
         return Step(x, error, Status.CONVERGED)
     rounded = np.maximum(error, spread) < 10.0 * floor
     return Step(x, error, Status.PRECISION if rounded[too_large].all() else Status.INCONSISTENT)
+
+
+def _contradicted(
+    sample: Any, factor: Factor, x0: np.ndarray, tolerance: Tolerance, rng: np.random.Generator
+) -> Step | None:
+    """Return the last step if rows of a sample that leaves directions open contradict each other already."""
+    x, error, floor, noise = _polished(sample, factor, x0, tolerance, rng)
+    of_noise = noise * factor.spread
+    allowed = tolerance.at(norms(x), norms(np.atleast_2d(x0)))
+    if not ((of_noise > allowed) & (noise > _ROUNDING * _EPS * norms(x)) & (of_noise > 10.0 * floor)).any():
+        return None
+    return Step(x, np.maximum(error, of_noise), Status.INCONSISTENT)
 
 
 def _polished(

@@ -198,6 +198,7 @@ def by_lapack(system: System, x0: np.ndarray, tolerance: Tolerance) -> Step:
 def _fit(system: System, rows: np.ndarray, x0: np.ndarray, tolerance: Tolerance) -> tuple[Step, int]:
     starts = np.atleast_2d(x0)
     found = fit(rows, system.b.reshape(len(rows), -1), starts, system.damp, tolerance, system.threads)
+    assert found is not None  # only of sparse rows it may be
     system.rank, system.rank_is_clear = found.rank, found.has_gap
     return step_of(system, found, starts, tolerance), found.n_reads
 

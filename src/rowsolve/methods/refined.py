@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Refined", "cheapest_sample", "passes_at_first", "price_of_passes"]
 
-_CHEAP = 6.0  # passes: a factor that costs no more is made at once
+_CHEAP = 10.0  # passes: a factor that costs no more is made at once
 _LOCAL = 60.0  # the same where rows are between columns next to each other
 _MOST_PASSES = 1e6  # that a factor may cost
 _STALLED = 16.0  # times the passes so far, that a factor may cost even where they seem to gain nothing
@@ -158,9 +158,7 @@ class Refined(StepMethod):
         """Where some directions are in no row, find out how many, if that costs little beside the steps taken."""
         system = descent.system
         wanted = self.preconditioner == "auto" and descent.found_null_space
-        if wanted and cheapest_sample(system, 0.0, only_all=True)[1] <= price_of_passes(
-            system, _FOR_THE_RANK * n_steps
-        ):
+        if wanted and price_of_all(system) <= price_of_passes(system, _FOR_THE_RANK * n_steps):
             with suppress(TooLong):
                 factor = factor_of(system, np.arange(system.n_rows))
                 system.rank, system.rank_is_clear = factor.rank, factor.has_gap
@@ -240,10 +238,9 @@ class _Steps:
                     return step
             elif self.descent is not None:
                 self.descent.step(self.behind)
-            if self.descent is None:
-                self.set_out()
-            self.slopes.append(self.descent.steepness)
-            return self._judge(self.descent, self.slopes)
+            descent = self.descent or self.set_out()
+            self.slopes.append(descent.steepness)
+            return self._judge(descent, self.slopes)
 
     def _at_once(self) -> Step | None:
         """Solve a small system; begin to compress all rows, if that is the best there is."""
@@ -266,10 +263,11 @@ class _Steps:
             self.descent.squares_fail = True
         return step
 
-    def set_out(self) -> None:
+    def set_out(self) -> Descent:
         """Begin with passes."""
         self.descent, self.even = self.method._begin(self.system, self.x0, self.tolerance.rtol, self.rng, self.probe)
         self.descent.squares_fail = self.squares_fail
+        return self.descent
 
     @property
     def can_be_saved(self) -> bool:

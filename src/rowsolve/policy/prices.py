@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["SMALL_SYSTEM", "gram", "orthogonal", "small_system"]
+__all__ = [
+    "ENTRY", "FACTOR_PRODUCT", "NUMBER", "PRODUCT", "SMALL_SYSTEM", "TRIANGLE", "a_pass", "dense_gram_of_sparse",
+    "gram", "orthogonal", "seconds", "small_system", "sparse_gram",
+]  # fmt: skip
 
 NUMBER = 0.35  # to read a dense number in a pass and use it twice
 PRODUCT = 0.02  # a multiplication in ``A'A``, of which BLAS computes one triangle
@@ -17,7 +20,7 @@ SPARSE_NUMBER = 1.5  # to read a sparse number in a pass and use it twice
 PAIR = 2.5  # a product of two numbers of a sparse row, added to a dense Gram matrix
 PAIR_OF_SPARSE = 4.0  # the same, added to a sparse Gram matrix
 SPARSE_PRODUCT = 0.4  # a multiplication in a sparse factor, counted with columns in an order of small bandwidth
-FACTOR_PRODUCT = 0.05  # a multiplication in a dense factor, p**3 / 3 of them
+FACTOR_PRODUCT = 0.03  # a multiplication in a dense factor, p**3 / 3 of them
 TRIANGLE = 0.5  # a number of a dense triangle, in two solves with it
 ENTRY = 60.0  # what a step of conjugate gradients does with each entry of x
 STEP = 2e5  # the rest of such a step
