@@ -517,7 +517,7 @@ WILD = b.copy()
 WILD[::25] += 50.0
 STATES = {
     "wild rows": (A, WILD, "auto", {"rtol": 1e-9, "outliers": "drop"}, ["auto.least_squares"]),
-    "sparse, exactly": (SPARSE, NOISY, rowsolve.Refined("all"), {"rtol": 0.0}, ["run.steps.descent.factor"]),
+    "compressed": (A, NOISY, rowsolve.Refined("all"), {"memory": MEMORY}, ["run.steps.all_rows"]),
     "sparse, several, gradients": (SPARSE, TWO, rowsolve.Refined("none"), {}, ["run.steps.descent"]),
     "sparse, several, rows": (SPARSE, SPARSE @ np.column_stack([X, 2 * X]), "block", {}, []),
     "sparse, known equations": (SPARSE, SPARSE @ X, "deflated", {}, []),
@@ -544,7 +544,7 @@ STATES = {
 
 @pytest.mark.parametrize("what", STATES)
 def test_every_state__goes_on_with_the_same_bits(what, tmp_path, monkeypatch):
-    monkeypatch.setattr("rowsolve.methods.exact._SMALL_BOX", 0.0)  # as if it were too large to be solved at once
+    monkeypatch.setattr("rowsolve.methods.refined.SMALL_BOX", 0.0)  # as if it were too large to be solved at once
     *args, more, parts = STATES[what]
     check_states(tmp_path / "state", args, {"rng": 2, "rtol": 1e-9, "threads": 1, "max_passes": 60, **more}, parts)
 
@@ -577,7 +577,7 @@ def test_generator_of_the_caller__is_that_of_the_file_when_it_goes_on(kind, tmp_
     same(rowsolve.solve(A, b, "randomized", rng=np.random.default_rng(99), **options), expected)
 
 
-SHARING, of_sharing, _ = gaussian(6000, 400) if JIT else (A, b, X)
+SHARING, of_sharing, _ = gaussian(12_000, 800) if JIT else (A, b, X)
 SHARING = SHARING + np.random.default_rng(1).standard_normal(SHARING.shape[1])
 WIDEST, of_widest, _ = gaussian(1500, 1000) if JIT else (A, b, X)
 

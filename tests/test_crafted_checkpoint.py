@@ -43,7 +43,7 @@ SOLVES = {
     "averaged, two": (A, TWO, "randomized", {"max_passes": 60}),
     "refined, two, stored": (A, TWO, rowsolve.Refined("none"), {"memory": MEMORY * 2}),
     "refined, sample": (A, NOISY, rowsolve.Refined("sample"), {"rtol": 1e-13}),
-    "refined, exactly": (SPARSE, NOISY, rowsolve.Refined("all"), {"rtol": 0.0}),
+    "refined, compressed": (A, NOISY, rowsolve.Refined("all"), {"memory": MEMORY}),
     "bounds": (A, NOISY, rowsolve.Refined("none"), BOUNDS),
     "bounds, factor": (A, NOISY, rowsolve.Refined("all"), BOUNDS),
     "auto": (A, NOISY, "auto", {"memory": MEMORY}),
@@ -60,7 +60,7 @@ class Crafted:
         *self.args, more = SOLVES[what]
         self.options = {"rng": 0, "rtol": 1e-9, "threads": 1, "max_passes": 30, **more}
         monkeypatch.setattr(_checkpoint, "_MOST_OF_THE_TIME", 1e9)
-        monkeypatch.setattr("rowsolve.methods.exact._SMALL_BOX", 0.0)  # as if it were too large to be solved at once
+        monkeypatch.setattr("rowsolve.methods.refined.SMALL_BOX", 0.0)  # as if it were too large to be solved at once
         self.states = self._states()
 
     def _states(self):

@@ -21,6 +21,8 @@ _LONG = 1e9  # about 50 ms
 def blas_threads(work: float, threads: int) -> AbstractContextManager[Any]:
     """Return a context in which BLAS takes one thread, or `threads` if calls of so many multiplications are long.
 
+    With an infinite `work` it takes `threads` in any case.
+
     It holds for the whole process while it lasts.
     """
     return nullcontext() if work < _SHORT else _limited(threads if work > _LONG else 1)

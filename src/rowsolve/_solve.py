@@ -20,9 +20,9 @@ from rowsolve._small import solve_at_once, solve_small
 from rowsolve._solution import Event, Solution
 from rowsolve._stored import StoredSystem
 from rowsolve._system import Clock, System
-from rowsolve.kernels.rows import CSRRows, DenseRows
 from rowsolve.methods import Method, Refined
-from rowsolve.policy.prices import SMALL_SYSTEM, dense_gram_of_sparse, small_system
+from rowsolve.methods.exact import is_small, matrix_of
+from rowsolve.policy.prices import SMALL_SYSTEM
 from rowsolve.policy.prices import seconds as in_seconds
 from rowsolve.sources import Source, StoredRows
 from rowsolve.sources.files import files_of_system
@@ -192,7 +192,8 @@ def solve(
         drop = _validate.outliers_of(outliers, chosen, sides, plain=damping == 0.0 and limits is None)
         at_once = checkpoint is None and not resume and callback is None and memory is None and not drop
         if at_once and limits is None and check == "sampled" and _is_small(chosen, source, max_rows, seconds):
-            solution = solve_small(_matrix_of(source), sides, start, damping, tolerance, n_threads)
+            matrix = matrix_of(source.rows, source.shape)
+            solution = solve_small(matrix, sides, start, damping, tolerance, n_threads, auto=chosen is None)
             if solution is not None:
                 return _as_given(solution, b)
         generator = _validate.generator_of(rng)
@@ -219,20 +220,7 @@ def _is_small(method: Method | None, source: Source, max_rows: float, seconds: f
     n, p = source.shape
     if isinstance(source, StoredRows) or not source.checked or max_rows < n or method not in (None, _REFINED):
         return False
-    price = small_system(n, p)
-    if isinstance(source.rows, CSRRows):
-        lengths = np.diff(source.rows.indptr).astype(float)
-        price = min(price, dense_gram_of_sparse(float(lengths @ lengths), p))
-    return price <= SMALL_SYSTEM and in_seconds(price) < seconds
-
-
-def _matrix_of(source: Source) -> Any:
-    """Return rows in memory as an array or a sparse matrix."""
-    if isinstance(source.rows, DenseRows):
-        return source.rows.values
-    from scipy import sparse
-
-    return sparse.csr_array(tuple(source.rows), shape=source.shape)
+    return in_seconds(SMALL_SYSTEM) < seconds and is_small(source.rows, n, p)
 
 
 def _as_given(solution: Solution, b: Any) -> Solution:

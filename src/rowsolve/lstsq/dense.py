@@ -18,6 +18,7 @@ __all__ = ["Fit", "fit"]
 _EPS = float(np.finfo(float).eps)
 _BY_CONDITION = 4.0  # units of rounding that an orthogonal factor leaves
 _NARROW = 8  # times the widest row: of more columns, a sparse factor is cheaper than a dense one
+_WRITTEN_OUT = 2e9  # multiplications of a dense factor of sparse rows, at most
 _BLOCK = 64  # columns that LAPACK takes at a time
 _IN_RANGE = 1e100  # lengths of columns whose squares are well in range
 _MANY = 1e5  # multiplications that a Gram matrix must take to be worth a try
@@ -50,8 +51,9 @@ def fit(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: An
     """
     n, p = A.shape
     if not isinstance(A, np.ndarray):
-        if n * p > _FEW_NUMBERS:
-            return _of_sparse_rows(A, b, x0, damp, tolerance, threads)
+        found = _of_sparse_rows(A, b, x0, damp, tolerance, threads) if n * p > _FEW_NUMBERS else None
+        if found is not None or n * float(p) * min(n, p) > _WRITTEN_OUT:
+            return found
         A = A.toarray()
     found = None
     if n > p and n * float(p) ** 2 > _MANY:

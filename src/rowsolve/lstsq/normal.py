@@ -16,10 +16,12 @@ __all__ = ["WELL", "Fit", "GramFactor", "factor_gram", "fit_normal", "noise_of"]
 _EPS = float(np.finfo(float).eps)
 WELL = 1e-6  # reciprocal condition of the triangle of a Gram matrix that refinement can make up for
 _INDEPENDENT = 1e-5  # the same of the columns that a Gram matrix tells from those that depend on them
+_EVEN = 2.0  # columns whose lengths differ by less need not be made equal
 _IN_RANGE = 1e100  # lengths of columns whose squares make a Gram matrix
 _VECTORS = 4
 _SUMS = 8.0  # units of rounding in a sum over all rows
 _ROOTS = 4.0  # the same in a product of some terms
+_AS_GIVEN = 0.3  # of a unit, which the numbers of a row are off
 _SURE = 0.1  # of the error allowed: an estimate so small needs no pass to be certain
 _CLEAR = 1e-6  # of b'b: a sum of squared residuals that has lost no more than half of its digits
 _STEPS = 4  # of refinement, at most
@@ -60,9 +62,9 @@ class GramFactor:
     `basis` is an orthonormal basis of the directions that are in no row, or of the others if these are fewer.
     """
 
-    def __init__(self, upper: np.ndarray, lengths: np.ndarray, rcond: float, columns: Any = None) -> None:
-        self.upper, self.lengths, self.rcond, self.columns = upper, lengths[:, None], rcond, columns
-        self.rank, self.of_null = len(upper), False
+    def __init__(self, lower: np.ndarray, lengths: np.ndarray, rcond: float, columns: Any = None) -> None:
+        self.lower, self.lengths, self.rcond, self.columns = lower, lengths[:, None], rcond, columns
+        self.rank, self.of_null = len(lower), False
         self.basis: np.ndarray | None = None
 
     @property
@@ -76,9 +78,9 @@ class GramFactor:
 
         scaled = vectors / self.lengths
         if self.columns is None:
-            return lapack.dpotrs(self.upper, scaled)[0] / self.lengths
+            return lapack.dpotrs(self.lower, scaled, lower=1)[0] / self.lengths
         found = np.zeros_like(scaled)
-        found[self.columns] = lapack.dpotrs(self.upper, scaled[self.columns])[0]
+        found[self.columns] = lapack.dpotrs(self.lower, scaled[self.columns], lower=1)[0]
         return self.project(found / self.lengths)
 
     def project(self, vectors: np.ndarray) -> np.ndarray:
@@ -97,10 +99,10 @@ class GramFactor:
         basis = np.zeros((p, p - rank if self.of_null else rank))
         if self.of_null:
             basis[others, np.arange(p - rank)] = 1.0
-            basis[self.columns] = -lapack.dtrtrs(self.upper, beyond)[0]
+            basis[self.columns] = -lapack.dtrtrs(self.lower, beyond, lower=1, trans=1)[0]
             basis /= self.lengths
         else:
-            basis[self.columns], basis[others] = np.triu(self.upper).T, beyond.T
+            basis[self.columns], basis[others] = np.tril(self.lower), beyond.T
             basis *= self.lengths
         by_size = np.argsort(-np.abs(basis).max(axis=1), kind="stable")  # long rows first keep the short ones exact
         self.basis = found = np.empty_like(basis)
@@ -110,7 +112,7 @@ class GramFactor:
         """Return the Frobenius norm of the inverse of the triangle, in the units of x, by some random vectors."""
         from scipy.linalg import lapack
 
-        found = lapack.dtrtrs(self.upper, noise_of(self.rank))[0]
+        found = lapack.dtrtrs(self.lower, noise_of(self.rank), lower=1, trans=1)[0]
         lengths = self.lengths if self.columns is None else self.lengths[self.columns]
         return float(np.linalg.norm(found / lengths)) / math.sqrt(_VECTORS)
 
@@ -124,7 +126,10 @@ def noise_of(size: int) -> np.ndarray:
 
 
 def factor_gram(gram: np.ndarray, damp: float = 0.0) -> GramFactor | None:
-    """Factor ``gram + damp**2``; None if the squares of A hide whether columns depend on each other."""
+    """Factor ``gram + damp**2``; None if the squares of A hide whether columns depend on each other.
+
+    Only the upper triangle of `gram` is looked at.
+    """
     from scipy.linalg import lapack
 
     diagonal = gram.diagonal() + damp * damp
@@ -133,14 +138,24 @@ def factor_gram(gram: np.ndarray, damp: float = 0.0) -> GramFactor | None:
         return None
     lengths = np.sqrt(diagonal)
     lengths[zero] = 1.0
+    scaled = _scaled(gram, lengths)
+    scaled.ravel()[:: len(scaled) + 1] = diagonal / lengths**2
+    if not zero.any():
+        lower, info = lapack.dpotrf(scaled.T, lower=1, clean=0)
+        if info == 0 and (rcond := lapack.dtrcon(lower, uplo="L")[0]) > WELL:
+            return GramFactor(lower, lengths, rcond)
+    return None if damp else _independent(scaled, lengths)
+
+
+def _scaled(gram: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Return a copy for columns of one length; `lengths` become one number if they differ little."""
+    largest = float(lengths.max())
+    if largest <= _EVEN * float(lengths.min()):
+        lengths[:] = largest
+        return gram / (largest * largest)
     scaled = gram / lengths[:, None]
     scaled /= lengths
-    scaled.ravel()[:: len(scaled) + 1] = ~zero
-    if not zero.any():
-        upper, info = lapack.dpotrf(scaled.T, lower=0, clean=0)
-        if info == 0 and (rcond := lapack.dtrcon(upper)[0]) > WELL:
-            return GramFactor(upper, lengths, rcond)
-    return None if damp else _independent(scaled, lengths)
+    return scaled
 
 
 def _independent(scaled: np.ndarray, lengths: np.ndarray) -> GramFactor | None:
@@ -151,10 +166,10 @@ def _independent(scaled: np.ndarray, lengths: np.ndarray) -> GramFactor | None:
     lower, order, rank, _ = lapack.dpstrf(scaled.T, tol=p * _EPS, lower=1, overwrite_a=1)
     if rank in (0, p):
         return None
-    upper = np.asfortranarray(np.tril(lower[:rank, :rank]).T)
-    if not (rcond := lapack.dtrcon(upper)[0]) > _INDEPENDENT:
+    first = np.asfortranarray(lower[:rank, :rank])
+    if not (rcond := lapack.dtrcon(first, uplo="L")[0]) > _INDEPENDENT:
         return None
-    found = GramFactor(upper, lengths, rcond, order[:rank] - 1)
+    found = GramFactor(first, lengths, rcond, order[:rank] - 1)
     found.find_basis(lower[rank:, :rank].T, order[rank:] - 1)
     return found
 
@@ -189,8 +204,9 @@ def fit_normal(
 
 def _rounding(state: Compressed, factor: GramFactor, y: np.ndarray, r: np.ndarray, tolerance: Any) -> np.ndarray:
     """Return what rounding leaves of a refined x: of the products A x, and of the sums in A'r."""
-    spread = factor.spread() / math.sqrt(state.n_rows)
-    return tolerance.eps * spread * (_ROOTS * y + r / factor.rcond)
+    as_given = _AS_GIVEN * tolerance.eps  # the numbers of A and b are themselves rounded
+    of_products, of_sums = max(_ROOTS * _EPS, as_given) * y, max(_EPS, as_given) * r / factor.rcond
+    return factor.spread() / math.sqrt(state.n_rows) * (of_products + of_sums)
 
 
 def _refined(

@@ -6,18 +6,21 @@ several threads, chunks of a file, rows that come later.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from rowsolve._blas import blas_threads
 from rowsolve._threads import run_together
 
 __all__ = ["Compressed", "compress", "compress_sparse", "slopes_at"]
 
 _NUMBERS = 1 << 16  # of a block of rows: 512 KB, which stay in the cache of a core
-_WORK_OF_A_THREAD = 1e6  # multiplications for which it pays to wake another thread
+_WORK_OF_A_THREAD = 1e7  # multiplications for which it pays to wake another thread
 
 
 class Compressed(NamedTuple):
@@ -26,6 +29,7 @@ class Compressed(NamedTuple):
     Attributes
     ----------
     gram : ndarray of shape (p, p)
+        Only its upper triangle counts.
     sides : ndarray of shape (p, k)
         ``A'b``, a column for each right-hand side.
     squares : ndarray of shape (k,)
@@ -71,7 +75,8 @@ def _on_threads(call: Callable[[int, int], Any], n_rows: int, work: float, threa
     """Call with the edges of as many parts of the rows as threads are worth waking; return what the calls return."""
     count = max(1, min(threads, int(work / _WORK_OF_A_THREAD), n_rows))
     edges = [n_rows * part // count for part in range(count + 1)]
-    return run_together([partial(call, edges[i], edges[i + 1]) for i in range(count)])
+    with blas_threads(math.inf, 1) if count > 1 else nullcontext():
+        return run_together([partial(call, edges[i], edges[i + 1]) for i in range(count)])
 
 
 def _compress_part(A: np.ndarray, b: np.ndarray, start: int, stop: int) -> Compressed:
@@ -94,7 +99,6 @@ def _dense_gram(A: Any) -> np.ndarray:
 
     gram = np.zeros((A.shape[1], A.shape[1]))
     add_gram(CSRRows(*map(frozen, (A.data, A.indices, A.indptr))), np.arange(A.shape[0]), gram)
-    gram += np.triu(gram, 1).T
     return gram
 
 

@@ -425,7 +425,7 @@ class Descent:
         "_seen": listed(tuple_of(number, number)),
         "under_way": optional(tuple_of(integer(1), array("moving", "p", order="many"), array("moving"))),
     }
-    derived: ClassVar[tuple[str, ...]] = ("system", "factor", "outliers", "_rng", "no_time_for_factor")
+    derived: ClassVar[tuple[str, ...]] = ("system", "factor", "outliers", "_rng", "no_time_for_factor", "squares_fail")
 
     def state(self) -> dict[str, Any]:
         """Return where it has got to."""
@@ -438,7 +438,7 @@ class Descent:
 
         descent, sizes = cls.__new__(cls), system.sizes
         descent.system, descent._rng, descent.under_way = system, rng, None
-        descent.no_time_for_factor = False  # there may be more time now
+        descent.no_time_for_factor = descent.squares_fail = False  # there may be more time now
         fill(descent, state, sizes, besides=("factor", "outliers"))
         descent.factor = None if state["factor"] is None else Factor.from_state(state["factor"], sizes)
         descent.outliers = optional(OUTLIERS)(state["outliers"], sizes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,8 +21,17 @@ from rowsolve.lstsq.normal import Fit, factor_gram, fit_normal
 from rowsolve.lstsq.sparse import factor_sparse_gram
 from rowsolve.lstsq.state import Compressed, compress, compress_sparse, slopes_at
 from rowsolve.methods.base import Step
-from rowsolve.methods.factor import QR_PER_PRODUCT, SQUARES, find_odd_rows, gather
-from rowsolve.policy.prices import PRODUCT, a_pass, dense_gram_of_sparse, gram, seconds, sparse_gram
+from rowsolve.methods.factor import QR_PER_PRODUCT, SQUARES, find_odd_rows
+from rowsolve.policy.prices import (
+    PRODUCT,
+    SMALL_SYSTEM,
+    a_pass,
+    dense_gram_of_sparse,
+    gram,
+    seconds,
+    small_system,
+    sparse_gram,
+)
 
 if TYPE_CHECKING:
     from rowsolve._monitor import Tolerance
@@ -29,12 +39,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AT_ONCE",
-    "SMALL",
     "SMALL_BOX",
     "AllRows",
     "by_lapack",
     "fits_lapack",
+    "is_small",
     "leaves_sparse_factor",
+    "matrix_of",
     "price_of_all",
 ]
 
@@ -44,6 +55,7 @@ SMALL_BOX = 2e8  # the same where entries of x may have to be exchanged many tim
 _EPS = float(np.finfo(float).eps)
 _LEAST = 1e-280  # sum of squares below which rows may be too small to be squared
 _LARGEST = 10_000  # columns, of a Gram matrix
+_LONG_FACTOR = 3.0  # factors of 700 columns and more are worth the threads of BLAS, which spin for a while after it
 _COPIES = 3  # of A, while it is factored
 _COMPRESSED = named(
     Compressed, gram=array("p", "p"), sides=array("p", "k"), squares=array("k"), n_rows=integer(0, "n")
@@ -60,11 +72,12 @@ class AllRows:
     def __init__(self, system: System, x0: np.ndarray, tolerance: Tolerance) -> None:
         self.system, self.starts, self.tolerance = system, np.atleast_2d(x0), tolerance
         self.n_done, self.state_so_far = 0, None if leaves_sparse_factor(system) else _nothing(system)
+        self.compressing = False
 
     def step(self) -> Step | None:
         """Return the solution; None if the squares of A have lost what is needed to find it."""
         system = self.system
-        with blas_threads(math.inf, 1):
+        with blas_threads(math.inf, 1):  # threads of BLAS would be in the way of the next pass
             found = self._by_sparse_factor() if self.state_so_far is None else self._by_dense_factor(self.state_so_far)
         if found is None:
             return None
@@ -80,13 +93,15 @@ class AllRows:
 
     def _by_dense_factor(self, state: Compressed) -> Fit | None:
         system = self.system
+        self.compressing = True
         for rows, b in _blocks(system, skip=self.n_done):
             self.state_so_far = state = state.merge(compress(rows, b, system.threads))
             self.n_done += 1
+        self.compressing = False
         if not 0.0 < float(state.gram.trace()) < math.inf or not np.isfinite(state.squares).all():
             find_odd_rows(system, np.arange(system.n_rows))  # raises, unless all are zero or only the sum is too large
             return None
-        with blas_threads(system.n_columns**3 / 6, system.threads):
+        with blas_threads(_LONG_FACTOR * system.n_columns**3, system.threads):
             factor = factor_gram(state.gram, system.damp)
         return None if factor is None else self._fit(state, factor)
 
@@ -170,6 +185,23 @@ def step_of(system: System, found: Fit, starts: np.ndarray, tolerance: Tolerance
     return Step(found.x, found.error, Status.CONVERGED if good else Status.PRECISION, system.residual_norm)
 
 
+def is_small(rows: Any, n_rows: int, n_columns: int) -> bool:
+    """Tell whether the least-squares solution of rows in memory takes next to no time."""
+    if not isinstance(rows, CSRRows):
+        return small_system(n_rows, n_columns) <= SMALL_SYSTEM
+    lengths = np.diff(rows.indptr).astype(float)
+    return dense_gram_of_sparse(float(lengths @ lengths), n_columns) <= SMALL_SYSTEM
+
+
+def matrix_of(rows: Any, shape: tuple[int, int]) -> Any:
+    """Return rows in memory as an array or a sparse matrix."""
+    if not isinstance(rows, CSRRows):
+        return rows.values
+    from scipy import sparse
+
+    return sparse.csr_array(tuple(rows), shape=shape)
+
+
 def fits_lapack(system: System, most: float = SMALL) -> bool:
     """Tell whether all rows can be written out in memory and factored with at most so many multiplications."""
     n, p = system.n_rows, system.n_columns
@@ -178,34 +210,39 @@ def fits_lapack(system: System, most: float = SMALL) -> bool:
     return not system.stored and fits and system.has_time_for(QR_PER_PRODUCT * products)
 
 
-def by_lapack(system: System, x0: np.ndarray, tolerance: Tolerance) -> Step:
-    """Return the least-squares solution of all rows, written out; within the bounds, if there are any."""
+def by_lapack(system: System, x0: np.ndarray, tolerance: Tolerance) -> Step | None:
+    """Return the least-squares solution of all rows; within the bounds, if there are any. None if it takes passes."""
     n, p = system.n_rows, system.n_columns
     order = np.arange(n)
-    (part,) = system.parts(order)
-    (rows,) = gather(part, p, room=math.inf)
-    if not _LEAST < np.einsum("ij,ij->", rows, rows) < math.inf:
+    rows = matrix_of(system.rows, (n, p))
+    numbers = rows.data if isinstance(system.rows, CSRRows) else rows
+    if not _LEAST < float(np.vdot(numbers, numbers)) < math.inf:
         find_odd_rows(system, order)  # raises, unless all are zero or only the sum leaves the range
-    with blas_threads(n * float(p) * min(n, p), system.threads):
-        step, n_reads = (
-            _fit(system, rows, x0, tolerance) if system.bounds is None else _fit_within(system, rows, x0, tolerance)
-        )
+    with blas_threads(math.inf, 1) if system.threads == 1 else nullcontext():
+        found = (_fit if system.bounds is None else _fit_within)(system, rows, x0, tolerance)
+    if found is None:
+        return None
+    step, n_reads = found
     system.use_all()
     system.rows_read += n_reads * n
     return step
 
 
-def _fit(system: System, rows: np.ndarray, x0: np.ndarray, tolerance: Tolerance) -> tuple[Step, int]:
-    starts = np.atleast_2d(x0)
-    found = fit(rows, system.b.reshape(len(rows), -1), starts, system.damp, tolerance, system.threads)
-    assert found is not None  # only of sparse rows it may be
+def _fit(system: System, rows: Any, x0: np.ndarray, tolerance: Tolerance) -> tuple[Step, int] | None:
+    starts, b = np.atleast_2d(x0), system.b.reshape(system.n_rows, -1)
+    found = fit(rows.astype(float, copy=False), b, starts, system.damp, tolerance, system.threads)
+    if found is None:
+        return None
     system.rank, system.rank_is_clear = found.rank, found.has_gap
     return step_of(system, found, starts, tolerance), found.n_reads
 
 
-def _fit_within(system: System, rows: np.ndarray, x0: np.ndarray, tolerance: Tolerance) -> tuple[Step, int]:
+def _fit_within(system: System, rows: Any, x0: np.ndarray, tolerance: Tolerance) -> tuple[Step, int]:
     assert system.bounds is not None
-    found = fit_within(rows, system.b, system.bounds, x0, system.damp, lambda: system.clock.left > 0.0)
+    rows = rows.toarray() if isinstance(system.rows, CSRRows) else rows
+    found = fit_within(
+        rows.astype(float, copy=False), system.b, system.bounds, x0, system.damp, lambda: system.clock.left > 0.0
+    )
     system.optimality, system.unique = found.optimality, found.unique
     norm_x = norm(found.x)
     error = max(found.error, _EPS * math.sqrt(x0.size) * norm_x)

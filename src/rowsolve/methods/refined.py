@@ -22,11 +22,11 @@ from rowsolve.methods.box import BoxDescent
 from rowsolve.methods.descent import Descent
 from rowsolve.methods.exact import (
     AT_ONCE,
-    SMALL,
     SMALL_BOX,
     AllRows,
     by_lapack,
     fits_lapack,
+    is_small,
     leaves_sparse_factor,
     price_of_all,
 )  # fmt: skip
@@ -246,18 +246,25 @@ class _Steps:
         """Solve a small system; begin to compress all rows, if that is the best there is."""
         system, rtol = self.system, self.tolerance.rtol
         if self.all_rows is None and self.method.preconditioner in ("auto", "all") and self.probe is None:
-            most = AT_ONCE if self.method.preconditioner == "auto" else SMALL if system.bounds is None else SMALL_BOX
-            if fits_lapack(system, most) and not isinstance(system.rows, CSRRows):
-                return by_lapack(system, self.x0, self.tolerance)
+            step = by_lapack(system, self.x0, self.tolerance) if self._is_small() else None
+            if step is not None:
+                return step
         if self.all_rows is None and self.method.takes_all(system, -math.log(max(rtol, _EPS))):
             self.all_rows = AllRows(system, self.x0, self.tolerance)
         return None
+
+    def _is_small(self) -> bool:
+        """Tell whether LAPACK takes next to no time; or little, if a factor is asked for."""
+        system, asked = self.system, self.method.preconditioner == "all"
+        if system.bounds is not None:
+            return fits_lapack(system, SMALL_BOX if asked else AT_ONCE)
+        return not system.stored and is_small(system.rows, system.n_rows, system.n_columns) and fits_lapack(system)
 
     def _with_all_rows(self, all_rows: AllRows) -> Step | None:
         """Solve with all rows; None if their squares have lost what is needed: then a triangle has it."""
         step = all_rows.step()
         self.all_rows, self.squares_fail = None, step is None
-        if step is None and fits_lapack(self.system):
+        if step is None and fits_lapack(self.system) and not isinstance(self.system.rows, CSRRows):
             return by_lapack(self.system, self.x0, self.tolerance)
         if step is None and self.descent is not None:
             self.descent.squares_fail = True
@@ -272,7 +279,9 @@ class _Steps:
     @property
     def can_be_saved(self) -> bool:
         """Whether a pass is under way that can be resumed."""
-        return self.all_rows is not None or (self.descent is not None and self.descent.under_way is not None)
+        if self.all_rows is not None:
+            return self.all_rows.compressing
+        return self.descent is not None and self.descent.under_way is not None
 
     def _judge(self, descent: Descent, slopes: list[np.ndarray]) -> Step:
         """Say how far x is, and whether that is good; make a factor if it is not and one pays."""
@@ -303,8 +312,8 @@ class _Steps:
             good = bool((error <= allowed).all())
             if isinstance(descent, BoxDescent):
                 good &= descent.is_optimal(float(allowed[0]))
-                if not good and fits_lapack(self.system):
-                    return by_lapack(self.system, descent.x[0], self.tolerance)  # a null space, perhaps
+                if not good and fits_lapack(self.system):  # a null space, perhaps
+                    return by_lapack(self.system, descent.x[0], self.tolerance) or Step(descent.x, error)
             return Step(descent.x, error, Status.CONVERGED if good else Status.PRECISION, descent.residual)
         return Step(descent.x, np.maximum(descent.error, floor))
 
@@ -344,6 +353,7 @@ class _Steps:
         kind = Descent if self.system.bounds is None else BoxDescent
         if state["descent"] is not None:
             self.descent = kind.from_state(self.system, self.rng, state["descent"], self.behind)
+            self.descent.squares_fail = self.squares_fail
         if state["all_rows"] is not None:
             self.all_rows = AllRows(self.system, self.x0, self.tolerance)
             self.all_rows.restore(state["all_rows"])
