@@ -58,7 +58,7 @@ ROOMS = {
         "methods", "policy",
     },
     "_small": {
-        "_auto", "_blas", "_monitor", "_solution", "_threads", "_words", "lstsq", "policy",
+        "_auto", "_monitor", "_solution", "_threads", "_vectors", "_words", "lstsq", "policy",
     },
     "_warmup": {"_check", "_monitor", "_system", "kernels", "methods", "sources"},
     "_validate": {"_threads", "_vectors", "kernels.rows", "methods", "sources"},

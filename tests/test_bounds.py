@@ -254,7 +254,7 @@ def test_auto__takes_an_x_that_is_inside_and_goes_on_from_one_that_is_not(store)
 
 @pytest.mark.compiled
 def test_auto__goes_on_from_a_sample_whose_x_is_outside():
-    A, b, x_true = gaussian(20_000, 100)
+    A, b, x_true = gaussian(30_000, 200)
     inside = rowsolve.solve(A, b, bounds=(-10, 10), rng=0)
     assert inside.method == "direct"
     assert relative_error(inside.x, x_true) < 1e-6

@@ -28,6 +28,7 @@ KINDS = {
 }  # fmt: skip
 SMALL = 2000 if JIT else 300
 LARGE = (40_000, 40)  # more numbers than are looked at beforehand, or factored at once
+LARGEST = (100_000, 90)  # not solved at once
 WORDS = r"`A` must be finite: row {} has {} in column {}\. Remove or repair such rows \(and their entries of `b`\)\."
 
 
@@ -103,7 +104,7 @@ def test_a_large_one__is_looked_at_as_it_is_read_and_the_message_says_so():
 @pytest.mark.compiled
 @pytest.mark.parametrize("options", [{"check": "full"}, {"method": "refined"}, {"method": "jl"}])
 def test_a_large_one_of_which_all_rows_are_read__needs_no_words(options):
-    A, b, _ = gaussian(*LARGE)
+    A, b, _ = gaussian(*LARGEST)
     assert "NaN" in rowsolve.solve(A, b, rng=0).message
     assert "NaN" not in rowsolve.solve(A, b, rng=0, **options).message
     assert "NaN" not in rowsolve.solve(A.astype(int), b, rng=0, max_passes=1).message  # integers have none
@@ -122,7 +123,7 @@ def test_the_limit__grows_with_the_columns(monkeypatch):
     monkeypatch.setattr(_validate.Source, "first_not_finite", lambda self: seen.append(self.shape) or look(self))
     for shape in ((18_020, 5), (18_021, 5), (1300, 100), (1301, 100)):
         A, b, _ = gaussian(*shape)
-        rowsolve.solve(A, b, rng=0)
+        rowsolve.solve(A, b, "direct", rng=0)
     assert seen == [(18_020, 5), (1300, 100)]
     seen.clear()
     A, b, _ = gaussian(20_000, 40)
@@ -143,10 +144,10 @@ def test_a_file_that_is_read_whole__is_looked_at_whole(ending, folder):
 
 @pytest.mark.compiled
 def test_a_mapped_file__is_looked_at_as_an_array_is(folder):
-    A, b = with_one(np.nan, LARGE, (39_999, 2))
+    A, b = with_one(np.nan, LARGEST, (99_999, 2))
     np.save("A.npy", A)
-    assert "(of 40,000) were checked for NaN and infinity." in rowsolve.solve("A.npy", b, rng=0).message
-    with pytest.raises(ValueError, match=rf"^A\.npy: {WORDS.format(39_999, 'nan', 2)}"):
+    assert "(of 100,000) were checked for NaN and infinity." in rowsolve.solve("A.npy", b, rng=0).message
+    with pytest.raises(ValueError, match=rf"^A\.npy: {WORDS.format(99_999, 'nan', 2)}"):
         rowsolve.solve("A.npy", b, rng=0, checkpoint="state")  # for which all of it is read
     np.save("A.npy", A[-2000:])
     with pytest.raises(ValueError, match=rf"^A\.npy: {WORDS.format(1999, 'nan', 2)}"):
@@ -239,7 +240,7 @@ def test_command_line__names_file_row_and_column_and_writes_nothing(folder):
 
 @pytest.mark.compiled
 def test_command_line__says_how_much_was_looked_at_unless_told_not_to_look(folder):
-    A, b, _ = gaussian(*LARGE)
+    A, b, _ = gaussian(*LARGEST)
     np.save("A.npy", A)
     np.save("b.npy", b)
     assert "were checked for NaN and infinity" in run("solve", "A.npy", "b.npy").output

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import math
 import time
-from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from rowsolve._auto import CLEAN, SAYS, SMALL, TALL
-from rowsolve._blas import blas_threads
 from rowsolve._monitor import Tolerance
 from rowsolve._solution import History, Residual, Solution, Status
 from rowsolve._threads import available_cores
+from rowsolve._vectors import sum_of_squares
 from rowsolve._words import FOR_FAR_ROWS, by_least_squares, by_rank, converged, far_rows, rows_for_the_tail, too_precise
 from rowsolve.lstsq.dense import fit
-from rowsolve.lstsq.normal import Fit
 from rowsolve.policy.prices import SMALL_SYSTEM, small_system
 
 __all__ = ["solve_at_once", "solve_small"]
 
 _EPS = float(np.finfo(float).eps)
-_SHORT = 1e6  # multiplications, for which BLAS takes one thread anyway
+_LARGEST_X = 1e150
+_NOTHING = np.empty(0)
 _IN_RANGE = 1e200  # sums of squares that are well in range
 
 
@@ -41,32 +41,35 @@ def solve_small(
 ) -> Solution | None:
     """Return the least-squares solution of rows that are all finite; None if there is something odd about it."""
     started = time.perf_counter()
-    if not _in_range(A if isinstance(A, np.ndarray) else A.data) or not _in_range(b):
+    if not 1.0 / _IN_RANGE < (square := sum_of_squares(b.reshape(-1))) < _IN_RANGE:
         return None
     (n, p), sides, starts = A.shape, b.reshape(len(b), -1), np.atleast_2d(x0)
-    work = A.size * float(p)
-    alone = threads == 1 and work > _SHORT
-    with np.errstate(all="ignore"), blas_threads(math.inf, 1) if alone else nullcontext():
+    with np.errstate(all="ignore"):
         found = fit(A.astype(float, copy=False), sides, starts, damp, tolerance, threads)
     if found is None:
         return None
     sizes = np.sqrt(np.vecdot(found.x, found.x))
-    if not sizes.all() or not np.isfinite(found.error).all():
+    if (
+        not 1.0 / _LARGEST_X < min(sizes.tolist()) <= max(sizes.tolist()) < _LARGEST_X
+        or not np.isfinite(found.error).all()
+    ):
         return None
     errors = found.error / sizes
     good = bool((found.error <= tolerance.at(sizes, np.sqrt(np.vecdot(starts, starts)))).all())
     error, rows_read = max(errors.tolist()), found.n_reads * n
-    residual = Residual(_relative(found, b), n, 0, full=True)
+    residual = Residual(math.sqrt(float(found.residual_sq.sum()) / square), n, 0, full=True)
     history = History()
     history.add("refined", rows_read, time.perf_counter() - started, math.nan, error)
-    far, n_looked_at = "", 0
+    off = _NOTHING
     if auto and good and not damp and b.ndim == 1 and n >= TALL * p and residual.relative > CLEAN:
-        far, n_looked_at = _far_rows(A, b, found)
-        rows_read += n_looked_at
+        rows = rows_for_the_tail(n)
+        off = b[rows] - A[rows] @ found.x[0]
+        rows_read += off.size
+    about = found.rank, p, bool(x0.any()), found.has_gap
     return Solution(
         x=found.x[0].copy() if b.ndim == 1 else found.x.T.copy(),
         status=Status.CONVERGED if good else Status.PRECISION,
-        message=" ".join(filter(None, [*_words(p, x0, damp, tolerance, found, error, residual, good, auto), far])),
+        message=partial(_message, about, damp, tolerance.rtol, error, residual, off, found.residual_sq, good, auto),  # type: ignore[arg-type]
         error_estimate=error,
         error_estimates=errors,
         rank=found.rank,
@@ -83,32 +86,18 @@ def solve_small(
     )
 
 
-def _in_range(numbers: np.ndarray) -> bool:
-    """Tell whether the sum of all squares is well within the range of float64; it is not if one is not finite."""
-    total = numbers.dot(numbers) if numbers.ndim == 1 else np.einsum("ij,ij->", numbers, numbers)
-    return 1.0 / _IN_RANGE < float(total) < _IN_RANGE
-
-
-def _relative(found: Fit, b: np.ndarray) -> float:
-    return math.sqrt(float(found.residual_sq.sum()) / float(np.vdot(b, b)))
-
-
-def _words(
-    p: int, x0: np.ndarray, damp: float, tolerance: Any, found: Fit, error: float, residual: Residual, good: bool,
-    auto: bool,
-) -> list[str]:  # fmt: skip
-    """Return what `Auto` and `rowsolve._words` say of the same."""
-    return [
+def _message(
+    about: tuple[int, int, bool, bool], damp: float, rtol: float, error: float, residual: Residual, off: np.ndarray,
+    residual_sq: np.ndarray, good: bool, auto: bool,
+) -> str:  # fmt: skip
+    """Return what `Auto` and `rowsolve._words` say of the same; `off` are residuals of some rows."""
+    rank, p, has_start, is_clear = about
+    seen = far_rows(off, residual.n_rows, math.sqrt(float(residual_sq[0]))) if off.size else ""
+    words = [
         ("`damp` asks for a least-squares method: " if damp else SMALL) + SAYS["refined"] if auto else "",
-        converged(error) if good else too_precise(error, tolerance.rtol),
+        converged(error) if good else too_precise(error, rtol),
         by_least_squares(residual) if good else "",
-        "" if damp else by_rank(found.rank, p, has_start=bool(x0.any()), is_clear=found.has_gap),
+        "" if damp else by_rank(rank, p, has_start=has_start, is_clear=is_clear),
+        FOR_FAR_ROWS.format(seen) if seen else "",
     ]
-
-
-def _far_rows(A: Any, b: np.ndarray, found: Fit) -> tuple[str, int]:
-    """Say whether a few rows are far off, and how many were looked at."""
-    rows = rows_for_the_tail(len(b))
-    off = b[rows] - A[rows] @ found.x[0]
-    seen = far_rows(off, len(b), math.sqrt(float(found.residual_sq[0])))
-    return FOR_FAR_ROWS.format(seen) if seen else "", off.size
+    return " ".join(filter(None, words))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -124,6 +124,19 @@ class Residual:
         return f"{self.relative:.2g} over {self.n_rows:,} sampled rows ({self.n_fresh:,} never used before)"
 
 
+class _Message:
+    """A text, or a function that makes it when it is read for the first time."""
+
+    def __get__(self, solution: Any, _: Any = None) -> str:
+        text = vars(solution)["_message"]
+        if callable(text):
+            text = vars(solution)["_message"] = text()
+        return text
+
+    def __set__(self, solution: Any, text: str | Callable[[], str]) -> None:
+        vars(solution)["_message"] = text
+
+
 @dataclass(frozen=True, eq=False)
 class Solution:
     """The answer, how right it is, and what it cost.
@@ -204,3 +217,6 @@ class Solution:
         ax.grid(visible=True, which="major", alpha=0.3)
         ax.legend()
         return ax
+
+
+Solution.message = _Message()  # type: ignore[assignment]

@@ -22,8 +22,6 @@ from rowsolve._stored import StoredSystem
 from rowsolve._system import Clock, System
 from rowsolve.methods import Method, Refined
 from rowsolve.methods.exact import is_small, matrix_of
-from rowsolve.policy.prices import SMALL_SYSTEM
-from rowsolve.policy.prices import seconds as in_seconds
 from rowsolve.sources import Source, StoredRows
 from rowsolve.sources.files import files_of_system
 
@@ -163,6 +161,7 @@ def solve(
     ('CONVERGED', True)
     """
     usual = x0 is memory is bounds is callback is checkpoint is max_passes is max_seconds is None
+    usual = usual and (rng is None or (type(rng) is int and rng >= 0))
     if usual and method == "auto" and damp == 0.0 and check == "sampled" and outliers == "keep" and not resume:
         found = solve_at_once(A, b, rtol, atol, threads)
         if found is not None:
@@ -177,8 +176,9 @@ def solve(
     whole = checkpoint is not None  # for which all of A is read beforehand
     with _validate.opened_system(
         A, b, memory, n_threads, check_finite=check_finite, all_of_it=whole
-    ) as (source, sides, eps):  # fmt: skip
+    ) as (given, sides, eps):  # fmt: skip
         chosen = _validate.method_of(method, sides)
+        source = _validate.written_out(given) if chosen is None else given
         stored = _validate.stored_of(source, chosen)
         start = _validate.start_of(x0, source.shape[1], sides)
         limits = _validate.bounds_of(bounds, source.shape[1], sides, chosen)
@@ -190,13 +190,13 @@ def solve(
         max_rows = _rows_allowed(max_passes, seconds, source)
         check = _validate.check_of(check)
         drop = _validate.outliers_of(outliers, chosen, sides, plain=damping == 0.0 and limits is None)
+        generator = _validate.generator_of(rng)
         at_once = checkpoint is None and not resume and callback is None and memory is None and not drop
         if at_once and limits is None and check == "sampled" and _is_small(chosen, source, max_rows, seconds):
             matrix = matrix_of(source.rows, source.shape)
             solution = solve_small(matrix, sides, start, damping, tolerance, n_threads, auto=chosen is None)
             if solution is not None:
                 return _as_given(solution, b)
-        generator = _validate.generator_of(rng)
         kind = StoredSystem if stored else System
         system = kind(source, sides, Clock(seconds), n_threads, damping, limits)  # type: ignore[arg-type]
         if memory is not None and not stored:
@@ -220,7 +220,7 @@ def _is_small(method: Method | None, source: Source, max_rows: float, seconds: f
     n, p = source.shape
     if isinstance(source, StoredRows) or not source.checked or max_rows < n or method not in (None, _REFINED):
         return False
-    return in_seconds(SMALL_SYSTEM) < seconds and is_small(source.rows, n, p)
+    return seconds == math.inf and is_small(source.rows, n, p)
 
 
 def _as_given(solution: Solution, b: Any) -> Solution:

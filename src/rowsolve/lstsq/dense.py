@@ -7,7 +7,9 @@ from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
+from scipy.linalg import lapack
 
+from rowsolve._blas import blas_threads
 from rowsolve.lstsq.normal import Fit, factor_gram, fit_normal
 from rowsolve.lstsq.orthogonal import Orthogonal
 from rowsolve.lstsq.sparse import factor_sparse_gram, widest_row
@@ -19,6 +21,7 @@ _EPS = float(np.finfo(float).eps)
 _BY_CONDITION = 4.0  # units of rounding that an orthogonal factor leaves
 _NARROW = 8  # times the widest row: of more columns, a sparse factor is cheaper than a dense one
 _WRITTEN_OUT = 2e9  # multiplications of a dense factor of sparse rows, at most
+_LEAST = 1e-280  # sum of squares below which rows may be too small to be squared
 _BLOCK = 64  # columns that LAPACK takes at a time
 _IN_RANGE = 1e100  # lengths of columns whose squares are well in range
 _MANY = 1e5  # multiplications that a Gram matrix must take to be worth a try
@@ -36,8 +39,8 @@ def fit(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: An
     """Minimise ``norm(A x - b)**2 + damp**2 norm(x)**2``; of many x, return the one nearest to `x0`.
 
     By the normal equations where A is tall and not too ill-conditioned for them, else by an orthogonal factor. x is
-    refined with fresh residuals until it meets the `tolerance` or does not get better any more. None if the squares of
-    sparse rows do not tell x.
+    refined with fresh residuals until it meets the `tolerance` or does not get better any more. None if A is not
+    finite or its squares leave the range of float64, or if those of sparse rows do not tell x.
 
     Parameters
     ----------
@@ -55,15 +58,39 @@ def fit(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: An
         if found is not None or n * float(p) * min(n, p) > _WRITTEN_OUT:
             return found
         A = A.toarray()
-    found = None
-    if n > p and n * float(p) ** 2 > _MANY:
-        state = compress(A, b, threads)
-        factor = factor_gram(state.gram, damp)
-        if factor is not None:
-            found = fit_normal(state, factor, x0, damp, tolerance, partial(slopes_at, A, b, threads=threads))
-    elif n > p and not damp:
-        found = _at_a_glance(A, b, tolerance)
-    return found or _by_qr(A, b, x0, damp, tolerance)
+    found, work = None, n * float(p) * min(n, p)
+    if n > p:
+        with blas_threads(work, 1):  # numpy and scipy have threads of their own, which would be in each other's way
+            found = _at_a_glance(A, b, tolerance) if not damp and work <= _MANY else None
+            found = found or _by_squares(A, b, x0, damp, tolerance, threads)
+    if found is not None:
+        return found
+    total = float(np.einsum("ij,ij->", A, A))
+    if not _LEAST < total < math.inf and A.any():  # not finite, or too large or too small to be squared
+        return None
+    with blas_threads(work, threads):
+        return _by_qr(A, b, x0, damp, tolerance)
+
+
+def _by_squares(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: Any, threads: int) -> Fit | None:
+    """Solve the normal equations; None if the squares of A have lost what is needed."""
+    state = compress(A, b, threads)
+    factor = factor_gram(state.gram, damp)
+    if factor is None:
+        return None
+    return fit_normal(state, factor, x0, damp, tolerance, partial(slopes_at, A, b, threads=threads))
+
+
+def _of_sparse_rows(A: Any, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: Any, threads: int) -> Fit | None:
+    """Solve the normal equations of sparse rows; None if that cannot be done."""
+    (n, p), width = A.shape, widest_row(A.indices, A.indptr)
+    narrow = width * _NARROW < p
+    with blas_threads(float(p) ** 3, 1):
+        state = compress_sparse(A, b) if narrow else compress(A, b)
+        factor = (factor_sparse_gram if narrow else factor_gram)(state.gram, damp) if n >= p or damp else None
+        if factor is None:
+            return None
+        return fit_normal(state, factor, x0, damp, tolerance, partial(slopes_at, A, b, threads=threads))
 
 
 def _by_qr(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: Any) -> Fit:
@@ -90,24 +117,11 @@ def _by_qr(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance:
     return Fit(x.T, error, np.einsum("ij,ij->j", r, r), factor.rank, factor.has_gap, n_reads + 1)
 
 
-def _of_sparse_rows(A: Any, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: Any, threads: int) -> Fit | None:
-    """Solve the normal equations of sparse rows; None if that cannot be done."""
-    (n, p), width = A.shape, widest_row(A.indices, A.indptr)
-    narrow = width * _NARROW < p
-    state = compress_sparse(A, b) if narrow else compress(A, b)
-    factor = (factor_sparse_gram if narrow else factor_gram)(state.gram, damp) if n >= p or damp else None
-    if factor is None:
-        return None
-    return fit_normal(state, factor, x0, damp, tolerance, partial(slopes_at, A, b, threads=threads))
-
-
 def _at_a_glance(A: np.ndarray, b: np.ndarray, tolerance: Any) -> Fit | None:
     """Solve by one orthogonal factor of A and b together, whose condition and residual tell the error of x.
 
     None if that leaves a doubt that the error is small.
     """
-    from scipy.linalg import lapack
-
     (n, p), k = A.shape, b.shape[1]
     both = np.empty((n, p + k), order="F")
     both[:, :p], both[:, p:] = A, b

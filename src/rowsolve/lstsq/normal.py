@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import lapack
 
 from rowsolve.lstsq.state import Compressed
 
@@ -74,8 +75,6 @@ class GramFactor:
 
     def solve(self, vectors: np.ndarray) -> np.ndarray:
         """Return the solution of least norm for each column of `vectors`."""
-        from scipy.linalg import lapack
-
         scaled = vectors / self.lengths
         if self.columns is None:
             return lapack.dpotrs(self.lower, scaled, lower=1)[0] / self.lengths
@@ -92,7 +91,7 @@ class GramFactor:
 
     def find_basis(self, beyond: np.ndarray, others: np.ndarray) -> None:
         """Find the null space, given what the rows of the factor have in the `others`, scaled columns."""
-        from scipy.linalg import lapack, qr
+        from scipy.linalg import qr
 
         p, rank = len(self.lengths), self.rank
         self.of_null = p - rank <= rank
@@ -110,8 +109,6 @@ class GramFactor:
 
     def spread(self) -> float:
         """Return the Frobenius norm of the inverse of the triangle, in the units of x, by some random vectors."""
-        from scipy.linalg import lapack
-
         found = lapack.dtrtrs(self.lower, noise_of(self.rank), lower=1, trans=1)[0]
         lengths = self.lengths if self.columns is None else self.lengths[self.columns]
         return float(np.linalg.norm(found / lengths)) / math.sqrt(_VECTORS)
@@ -130,8 +127,6 @@ def factor_gram(gram: np.ndarray, damp: float = 0.0) -> GramFactor | None:
 
     Only the upper triangle of `gram` is looked at.
     """
-    from scipy.linalg import lapack
-
     diagonal = gram.diagonal() + damp * damp
     zero = diagonal == 0.0
     if not (diagonal.max() < _IN_RANGE**2 and diagonal.min(initial=_IN_RANGE, where=~zero) > _IN_RANGE**-2):
@@ -160,8 +155,6 @@ def _scaled(gram: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 def _independent(scaled: np.ndarray, lengths: np.ndarray) -> GramFactor | None:
     """Factor with pivots: what is left of columns that depend on others is far below the rest."""
-    from scipy.linalg import lapack
-
     p = len(scaled)
     lower, order, rank, _ = lapack.dpstrf(scaled.T, tol=p * _EPS, lower=1, overwrite_a=1)
     if rank in (0, p):
@@ -195,10 +188,12 @@ def fit_normal(
     size, size_sq = norms(lengths * x), np.vecdot(x.T, x.T)
     residual_sq = state.squares - np.vecdot(x.T, state.sides.T) - damp * damp * size_sq
     error = _EPS * _SUMS * (size + np.sqrt(state.squares)) * spread_of_sums
+    enough, as_given = _SURE * tolerance.at(np.sqrt(size_sq), 0.0), np.zeros_like(error)
     if tolerance.eps > _EPS:
-        error = np.maximum(error, _rounding(state, factor, size, np.sqrt(np.maximum(residual_sq, 0.0)), tolerance))
-    if (error <= _SURE * tolerance.at(np.sqrt(size_sq), 0.0)).all() and (residual_sq >= _CLEAR * state.squares).all():
-        return Fit(x.T, error, residual_sq, factor.rank, True, 1)
+        as_given = _rounding(state, factor, size, np.sqrt(np.maximum(residual_sq, 0.0)), tolerance)
+        enough = np.maximum(enough, _SURE * as_given)
+    if (error <= enough).all() and (residual_sq >= _CLEAR * state.squares).all():
+        return Fit(x.T, np.maximum(error, as_given), residual_sq, factor.rank, True, 1)
     return _refined(state, factor, x, damp, tolerance, slopes)
 
 
@@ -222,8 +217,10 @@ def _refined(
         x = x + change
         rounding = _rounding(state, factor, norms(factor.lengths * x), np.sqrt(residual_sq), tolerance)
         share = np.divide(size, before, out=np.zeros_like(size), where=before > 0.0)
-        error = np.maximum(norms(change) * np.minimum(_LEFT * share, 1.0), rounding)
-        if (error <= tolerance.at(norms(x), 0.0)).all():
+        left = norms(change) * np.minimum(_LEFT * share, 1.0)
+        error = np.maximum(left, rounding)
+        enough = tolerance.at(norms(x), 0.0)
+        if (left <= enough).all() and ((rounding <= enough) | (tolerance.eps > _EPS)).all():
             residual_sq = np.maximum(residual_sq - np.vecdot(slope.T, change.T), 0.0)
             return Fit(x.T, error, residual_sq, factor.rank, True, 2 + step)
     return None
@@ -249,7 +246,7 @@ def _with_null_space(
     x, residual_sq = x + last, np.maximum(squares[:k] - np.vecdot(slope[:, :k].T, last.T), 0.0)
     y, r = norms(factor.lengths * x), np.sqrt(residual_sq)
     error = np.maximum.reduce([norms(last), turned * norms(x), _rounding(state, factor, y, r, tolerance)])
-    if not (error <= tolerance.at(norms(x), 0.0)).all():
+    if tolerance.eps <= _EPS and not (error <= tolerance.at(norms(x), 0.0)).all():
         return None
     return Fit(x.T, error, residual_sq, factor.rank, True, 3)
 

@@ -20,6 +20,7 @@ from rowsolve._threads import run_together
 __all__ = ["Compressed", "compress", "compress_sparse", "slopes_at"]
 
 _NUMBERS = 1 << 16  # of a block of rows: 512 KB, which stay in the cache of a core
+_READING = 32.0  # multiplications in the time that it takes to read a number from memory
 _WORK_OF_A_THREAD = 1e7  # multiplications for which it pays to wake another thread
 
 
@@ -52,7 +53,7 @@ def compress(A: Any, b: np.ndarray, threads: int = 1) -> Compressed:
     """Compress the rows of `A`, an array or a sparse matrix, with the right-hand sides `b` of shape (n, k)."""
     if not isinstance(A, np.ndarray):
         return Compressed(_dense_gram(A), A.T @ b, np.vecdot(b.T, b.T), A.shape[0])
-    parts = _on_threads(partial(_compress_part, A, b), len(A), A.size * float(A.shape[1]), threads)
+    parts = _on_threads(partial(_compress_part, A, b), len(A), A.size * max(_READING, float(A.shape[1])), threads)
     found = parts[0]
     for part in parts[1:]:  # the same sum whichever thread was first
         found = found.merge(part)
@@ -64,7 +65,9 @@ def slopes_at(A: Any, b: np.ndarray, x: np.ndarray, threads: int = 1) -> tuple[n
 
     Columns of `x` beyond those of `b` have a right-hand side of zero.
     """
-    parts = _on_threads(partial(_slopes_of_part, A, b, x), A.shape[0], 2.0 * A.size * x.shape[1], threads)
+    parts = _on_threads(
+        partial(_slopes_of_part, A, b, x), A.shape[0], A.size * max(_READING, 2.0 * x.shape[1]), threads
+    )
     slope, squares = parts[0]
     for more, further in parts[1:]:
         slope, squares = slope + more, squares + further

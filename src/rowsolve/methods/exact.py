@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +27,6 @@ from rowsolve.policy.prices import (
     a_pass,
     dense_gram_of_sparse,
     gram,
-    seconds,
     small_system,
     sparse_gram,
 )
@@ -53,7 +51,6 @@ SMALL = 2e9  # multiplications of a dense factor of all rows: some tenths of a s
 AT_ONCE = 5e7  # the same of a factor that takes next to no time
 SMALL_BOX = 2e8  # the same where entries of x may have to be exchanged many times
 _EPS = float(np.finfo(float).eps)
-_LEAST = 1e-280  # sum of squares below which rows may be too small to be squared
 _LARGEST = 10_000  # columns, of a Gram matrix
 _LONG_FACTOR = 3.0  # factors of 700 columns and more are worth the threads of BLAS, which spin for a while after it
 _COPIES = 3  # of A, while it is factored
@@ -154,7 +151,8 @@ def price_of_all(system: System) -> float:
     else:
         price = gram(n, p)
     price += p**2 * k * PRODUCT + a_pass(n * system.entries_per_row, p, k, sparse=isinstance(system.rows, CSRRows))
-    return price if seconds(price) < system.clock.left else math.inf
+    products = n * system.entries_per_row * (system.entries_per_row if isinstance(system.rows, CSRRows) else p / 2)
+    return price if system.has_time_for(products + p**3 / 3) else math.inf
 
 
 def _nothing(system: System) -> Compressed:
@@ -215,12 +213,9 @@ def by_lapack(system: System, x0: np.ndarray, tolerance: Tolerance) -> Step | No
     n, p = system.n_rows, system.n_columns
     order = np.arange(n)
     rows = matrix_of(system.rows, (n, p))
-    numbers = rows.data if isinstance(system.rows, CSRRows) else rows
-    if not _LEAST < float(np.vdot(numbers, numbers)) < math.inf:
-        find_odd_rows(system, order)  # raises, unless all are zero or only the sum leaves the range
-    with blas_threads(math.inf, 1) if system.threads == 1 else nullcontext():
-        found = (_fit if system.bounds is None else _fit_within)(system, rows, x0, tolerance)
+    found = (_fit if system.bounds is None else _fit_within)(system, rows, x0, tolerance)
     if found is None:
+        find_odd_rows(system, order)  # raises, unless all are zero or only sums leave the range
         return None
     step, n_reads = found
     system.use_all()

@@ -195,7 +195,7 @@ class Refined(StepMethod):
         affordable = system.clock.left / descent.seconds_a_pass  # before the deadline, if there is one
         if auto and not cost <= price_of_passes(system, min(left, affordable, _MOST_PASSES)):
             return False  # a factor that cannot be made has an infinite price
-        if n_rows == system.n_rows and not bounded and not descent.squares_fail:
+        if n_rows == system.n_rows and cost < math.inf and not bounded and not descent.squares_fail:
             return True
         try:
             factor = self._factor(system, n_rows, rng)[0]
