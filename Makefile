@@ -4,7 +4,7 @@
 PYTHON ?= python3
 RUN = .venv/bin/python
 
-.PHONY: demo test lint docs paper bench bench-files bench-steps bench-greedy bench-kmeans bench-limits bench-wild honesty tables clean
+.PHONY: demo test lint docs paper bench bench-files bench-steps bench-greedy bench-kmeans bench-limits bench-prices bench-wild honesty tables clean
 
 demo: .venv/ready
 	$(RUN) -m rowsolve demo
@@ -38,6 +38,9 @@ bench-steps: .venv/ready-bench
 
 bench-greedy: .venv/ready
 	$(RUN) benchmarks/greedy.py
+
+bench-prices: .venv/ready
+	$(RUN) benchmarks/prices.py
 
 bench-limits: .venv/ready-bench
 	$(RUN) benchmarks/limits.py

@@ -1,0 +1,142 @@
+"""What the prices in `rowsolve.policy.prices` are on this machine, and which decisions these would change.
+
+    make bench-prices
+
+The decisions of `auto` rest on the prices in that file, not on this machine, so that the same call decides alike
+everywhere. Each price is the least of several runs, with as many threads as there are cores.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from rowsolve import Refined
+from rowsolve._auto import first_choice
+from rowsolve._blas import blas_threads
+from rowsolve._system import System
+from rowsolve._threads import available_cores
+from rowsolve.lstsq.dense import _by_qr
+from rowsolve.lstsq.normal import factor_gram
+from rowsolve.lstsq.sparse import factor_sparse_gram
+from rowsolve.lstsq.state import compress, compress_sparse
+from rowsolve.methods.descent import Descent
+from rowsolve.policy import prices
+from rowsolve.sources import open_rows
+
+REPEATS = 7
+DIGITS = 13.8  # of rtol=1e-6, as a natural logarithm
+ROWS = (200, 1_000, 5_000, 20_000, 100_000, 400_000)
+COLUMNS = (5, 20, 60, 200, 500, 1_000, 2_000)
+
+
+def nanoseconds(call: Callable[[], Any]) -> float:
+    """Return the least of several runs, after one that does not count."""
+    call()
+    found = []
+    for _ in range(REPEATS):
+        time.sleep(0.05)
+        started = time.perf_counter_ns()
+        call()
+        found.append(time.perf_counter_ns() - started)
+    return float(min(found))
+
+
+def system_of(A: Any) -> System:
+    """Return a system with these rows."""
+    return System(open_rows(A), np.ones(A.shape[0]), threads=available_cores())
+
+
+def of_steps(A: Any) -> float:
+    """Return the time of a step of conjugate gradients."""
+    descent = Descent(system_of(A), np.zeros(A.shape[1]), np.random.default_rng(0))
+    return nanoseconds(descent.step)
+
+
+def measured() -> dict[str, float]:
+    """Return each price as it is here."""
+    rng, cores = np.random.default_rng(0), available_cores()
+    tall, side = rng.standard_normal((40_000, 300)), np.ones((40_000, 1))
+    gram = tall.T @ tall
+    few = tall[:1000, :100].copy()
+    short = sparse.random_array((100_000, 1000), density=0.004, rng=rng, format="csr")
+    band = sparse.diags_array([1.0, -2.0, 1.0, 0.5], offsets=[0, 1, 2, 60], shape=(10_000, 10_000)).tocsr()
+    pairs = float(np.sum(np.diff(short.indptr).astype(float) ** 2))
+    of_band = float(np.sum(np.diff(band.indptr).astype(float) ** 2))
+    sides, narrow = np.ones((100_000, 1)), np.ones((10_000, 1))
+    with blas_threads(np.inf, 1):
+        found = {
+            "PRODUCT": nanoseconds(lambda: compress(tall, side, cores)) / (tall.size * 150.0),
+            "FACTOR_PRODUCT": nanoseconds(lambda: factor_gram(gram)) / (300.0**3 / 3),
+            "ORTHOGONAL_PRODUCT": nanoseconds(lambda: _by_qr(few, np.ones((1000, 1)), np.zeros((1, 100)), 0.0, TIGHT))
+            / (few.size * 100.0),
+            "PAIR": nanoseconds(lambda: compress(short, sides)) / pairs,
+            "PAIR_OF_SPARSE": nanoseconds(lambda: compress_sparse(band, narrow)) / of_band,
+        }
+        sparse_gram = compress_sparse(band, narrow).gram
+        found["SPARSE_PRODUCT"] = nanoseconds(lambda: factor_sparse_gram(sparse_gram)) / (10_000 * 60.0**2)
+    tiny = of_steps(rng.standard_normal((50, 10)))
+    found["STEP"] = tiny
+    found["NUMBER"] = (of_steps(tall) - tiny) / tall.size
+    found["SPARSE_NUMBER"] = (of_steps(short) - tiny) / short.nnz
+    return found
+
+
+class _Tight:
+    rtol = atol = 0.0
+    eps = 2.0**-52
+
+    @staticmethod
+    def at(_: Any, __: Any) -> float:
+        """Return the error that is allowed: none."""
+        return 0.0
+
+
+TIGHT = _Tight()
+
+
+def decisions() -> Iterator[tuple[str, str]]:
+    """Yield what is decided for systems of many shapes; their numbers are never read."""
+    for kind in ("dense", "sparse"):
+        for n in ROWS:
+            for p in COLUMNS:
+                if n < p or n * p > 4e8:
+                    continue
+                A = np.zeros((n, p)) if kind == "dense" else _rows_of_four(n, p)
+                system = system_of(A)
+                choice = first_choice(system, 1e-6)
+                all_rows = Refined().takes_all(system, DIGITS)
+                yield f"{n:,} x {p:,} {kind}", f"{choice.method.name}; all rows at once: {'yes' if all_rows else 'no'}"
+
+
+def _rows_of_four(n: int, p: int) -> Any:
+    """Return rows with four numbers each, spread over all columns."""
+    columns = np.sort((np.arange(n)[:, None] * 7 + np.arange(4) * (p // 4 + 1)) % p, axis=1)
+    return sparse.csr_array((np.ones(4 * n), columns.ravel(), np.arange(0, 4 * n + 1, 4)), shape=(n, p))
+
+
+def main() -> int:
+    """Print both lists, and the decisions that differ."""
+    here = measured()
+    print(f"{'price (ns)':<20} {'in the file':>12} {'here':>12} {'ratio':>8}")
+    for name, value in here.items():
+        fixed = getattr(prices, name)
+        print(f"{name:<20} {fixed:>12.4g} {value:>12.4g} {value / fixed:>8.2f}")
+    before = dict(decisions())
+    for name, value in here.items():
+        setattr(prices, name, value)
+    after = dict(decisions())
+    changed = [name for name in before if before[name] != after[name]]
+    print(f"\n{len(changed)} of {len(before)} decisions would differ with the prices of this machine:")
+    for name in changed:
+        print(f"  {name:<24} {before[name]:<42} -> {after[name]}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
