@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from make import put, race_results
 
-from rowsolve import _auto, solve
+from rowsolve import _auto, _words, solve
 from rowsolve.experiments.style import new_figure
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.methods import direct, spectrum
+from rowsolve.policy import prices
 from rowsolve.race.report import outcome_in_words, ratio_in_words
 from rowsolve.race.results import REACHED, Outcome, Result
 
@@ -78,31 +79,32 @@ def shortest_row_for_random_access(rows_per_column: int) -> int:
 
 def first_turns() -> list[Turn]:
     """Return how `auto` begins: the first that holds."""
-    tall, few, rows = _auto._TALL, _auto._FEW_COLUMNS, _auto._ROWS_TO_CONVERGE
-    short = shortest_row_for_random_access(10)
+    tall, few, rows = _auto.TALL, _auto._FEW_COLUMNS, _auto._ROWS_TO_CONVERGE
+    short, worth = shortest_row_for_random_access(10), _auto._WORTH_A_SAMPLE
     return [
         Turn("`damp` is above 0", "`refined`", "`damp` asks for a least-squares method", "damp > 0?"),
         Turn(
-            f"small: n e² + p³ / 3 is at most {millions(_auto._TINY)}, or n < {tall} p and n p min(n, p) is at most "
-            f"{millions(_auto._TINY_IF_NOT_TALL)}",
-            "`refined`, with a factor of all rows", "The system is small",
-            f"Small?\nall rows are factored by at most\n{millions(_auto._TINY)} multiplications",
+            f"small: the prices of `rowsolve.policy` predict {prices.SMALL_SYSTEM / 1e6:g} ms or less for all rows, or "
+            f"{_auto._NOT_TALL} times as much with n < {tall} p",
+            "`refined`, with all rows at once", "The system is small",
+            f"Small?\nall rows are predicted to take\n{prices.SMALL_SYSTEM / 1e6:g} ms or less",
         ),
         Turn(
             f"A is not in memory (`memory=`), dense, p at most {_auto._MOST_COLUMNS:,}, n at least {tall} p, and "
             f"{_auto.SQUARES} p x p matrices fit in what is allowed", "`direct`", "The rows are not in memory",
         ),
         Turn(
-            f"dense, p at most {few:,}, n at least {tall} p", "`direct`", "There are few columns",
-            f"Dense, with few columns?\np ≤ {few:,}, n ≥ {tall} p",
+            f"dense, p at most {few:,}, n at least {worth} p", "`direct`", "There are few columns",
+            f"Dense, with few columns?\np ≤ {few:,}, n ≥ {worth} p",
         ),
         Turn(
             f"dense, k > 1 right-hand sides, p at most {_auto._FEW_COLUMNS_EACH} ({_auto._PRICE_OF_MANY} + k), "
-            f"n at least {tall} p", "`direct`", "There are several right-hand sides",
+            f"n at least {worth} p", "`direct`", "There are several right-hand sides",
         ),
         Turn(
             f"passes over all rows are predicted to be cheaper than {rows} p random ones: short sparse rows "
-            f"(at n = 10 p and `rtol={RTOL:g}` of fewer than {short} entries), or a large A that is not tall",
+            f"(at n = 10 p and `rtol={RTOL:g}` of fewer than {short} entries); or A is dense and n < {tall} p, or "
+            f"n < {worth} p with p at most {few:,}",
             "`refined`", "To read all rows in order is cheaper here",
             f"Sparse, with short rows?\nn = 10 p: fewer than {short} entries",
         ),
@@ -112,7 +114,7 @@ def first_turns() -> list[Turn]:
 
 def turns_after_rows() -> dict[str, list[Turn]]:
     """Return what comes after random rows, with and without what they share."""
-    most, tall, slow = _auto._MOST_COLUMNS, _auto._TALL, f"more than {_auto._SLOW} p rows to go"
+    most, tall, slow = _auto._MOST_COLUMNS, _auto.TALL, f"more than {_auto._SLOW} p rows to go"
     done = Turn("the error met the tolerance, and fresh rows agree", "done")
     torn = Turn(
         "x keeps moving while the probe comes to rest", "`refined`", "x did not come to rest",
@@ -137,7 +139,7 @@ def turns_after_rows() -> dict[str, list[Turn]]:
 
 def next_turns() -> dict[str, list[Turn]]:
     """Return what comes after each method."""
-    tall, spare, wild = _auto._TALL, direct._SPARE, f"{_auto._WILD:g}"
+    tall, spare, wild = _auto.TALL, direct._SPARE, f"{_words._FAR:g}"
     return {
         **turns_after_rows(),
         "direct": [
@@ -153,9 +155,9 @@ def next_turns() -> dict[str, list[Turn]]:
             Turn('always, unless `outliers="drop"`', "done: the least-squares solution of all rows"),
             Turn(
                 '`outliers="drop"`, and '
-                f"of {_auto._ROWS_FOR_THE_TAIL:,} rows (of all, if there are fewer than twice as many) the "
+                f"of {_words._ROWS_FOR_THE_TAIL:,} rows (of all, if there are fewer than twice as many) the "
                 f"largest residual is above {wild} times the median, or the "
-                f"root mean square of all above {_auto._HEAVY:g} times it (and {_auto._CLEAN:g} of b); not with `damp` "
+                f"root mean square of all above {_words._HEAVY:g} times it (and {_auto.CLEAN:g} of b); not with `damp` "
                 f"or `bounds`, nor if n < {tall} p",
                 "`quantile`", "are far off", f"outliers='drop', and a few\nresiduals above {wild} x the median",
             ),
