@@ -67,10 +67,11 @@ def test_rank_deficient__gives_the_least_norm_solution_and_the_rank(store, noise
     A, b, _ = with_spectrum(200, np.r_[np.linspace(2, 1, 9), np.zeros(4)], noise=noise)
     reference = np.linalg.lstsq(A, b, rcond=1e-10)[0]
     solution = rowsolve.solve(store(A), b, method, rng=0)
-    assert solution.rank == 9
     if noise and method == "direct":
         assert solution.status is Status.INCONSISTENT
+        assert solution.rank is None  # a sample shows the contradiction; whether it has all directions is left open
         return
+    assert solution.rank == 9
     assert solution.status is Status.CONVERGED
     assert relative_error(solution.x, reference) < 2e-6
 
