@@ -215,7 +215,7 @@ class System:
         """Of sparse rows: how many pairs of numbers are in one row, and how many columns apart these are at most."""
         _, indices, indptr = self.rows
         lengths = np.diff(indptr).astype(float)
-        return float(lengths @ lengths), widest_row(indices, indptr)
+        return sum_of_squares(lengths), widest_row(indices, indptr)
 
     def pieces(self, times_used: int = 1, n_rows: int | None = None, skip: int = 0) -> Iterator[Piece]:
         """Yield all rows in pieces: one counted pass, which Ctrl-C and the deadline can end.

@@ -86,7 +86,7 @@ def _of_sparse_rows(A: Any, b: np.ndarray, x0: np.ndarray, damp: float, toleranc
     (n, p), width = A.shape, widest_row(A.indices, A.indptr)
     narrow = width * _NARROW < p
     with blas_threads(float(p) ** 3, 1):
-        state = compress_sparse(A, b) if narrow else compress(A, b)
+        state = compress_sparse(A, b, width) if narrow else compress(A, b)
         factor = (factor_sparse_gram if narrow else factor_gram)(state.gram, damp) if n >= p or damp else None
         if factor is None:
             return None

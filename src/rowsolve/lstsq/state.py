@@ -20,6 +20,7 @@ from rowsolve._threads import run_together
 __all__ = ["Compressed", "compress", "compress_sparse", "slopes_at"]
 
 _NUMBERS = 1 << 16  # of a block of rows: 512 KB, which stay in the cache of a core
+_NARROW, _FEW_COLUMNS = 64, 4000  # a band that is made as an array
 _READING = 32.0  # multiplications in the time that it takes to read a number from memory
 _WORK_OF_A_THREAD = 1e7  # multiplications for which it pays to wake another thread
 
@@ -105,15 +106,51 @@ def _dense_gram(A: Any) -> np.ndarray:
     return gram
 
 
-def compress_sparse(A: Any, b: np.ndarray) -> Compressed:
-    """Compress the rows of a CSR matrix, whose Gram matrix is kept sparse."""
-    return Compressed((A.T @ A).tocsc(), A.T @ b, np.vecdot(b.T, b.T), A.shape[0])
+def compress_sparse(A: Any, b: np.ndarray, width: int | None = None) -> Compressed:
+    """Compress the rows of a CSR matrix, whose Gram matrix is kept sparse.
+
+    If no row is wider than `width` columns, it is a band. A narrow one is made as an array: that takes half the time.
+    """
+    few = width is not None and width <= _NARROW and A.shape[1] <= _FEW_COLUMNS
+    gram = _band_of(_dense_gram(A), width or 0) if few else (A.T @ A).tocsc()
+    return Compressed(gram, A.T @ b, np.vecdot(b.T, b.T), A.shape[0])
+
+
+def _band_of(gram: np.ndarray, width: int) -> Any:
+    """Return the symmetric matrix whose upper triangle is within a band of `gram`, as CSC."""
+    from scipy import sparse
+
+    offsets = range(min(width + 1, len(gram)))
+    diagonals = [gram.diagonal(offset) for offset in offsets]
+    both = [*diagonals, *diagonals[1:]]
+    return sparse.diags_array(both, offsets=[*offsets, *(-offset for offset in offsets[1:])]).tocsc()
+
+
+def _slopes_of_sparse(A: Any, b: np.ndarray, x: np.ndarray, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+    """Do that for sparse rows: a kernel takes an x and a column without a right-hand side at a time."""
+    from rowsolve.kernels.gradient import add_gradients
+    from rowsolve.kernels.rows import CSRRows, frozen
+
+    rows, (p, m), k = CSRRows(*map(frozen, (A.data, A.indices, A.indptr))), x.shape, b.shape[1]
+    slope, squares = np.zeros((p, m)), np.zeros(m)
+    for c in range(max(k, m - k)):
+        pair = [(place, column) for place, column in enumerate((c, k + c)) if column < (k, m)[place]]
+        vectors, out, square = np.zeros((2, p)), np.zeros((2, p)), np.zeros(2)
+        for place, column in pair:
+            vectors[place] = x[:, column]
+        side = frozen(np.ascontiguousarray(b[:, min(c, k - 1)]))
+        add_gradients(rows, side, 1.0 if c < k else 0.0, start, stop, vectors, out, square)
+        for place, column in pair:
+            slope[:, column], squares[column] = out[place], square[place]
+    return slope, squares
 
 
 def _slopes_of_part(A: Any, b: np.ndarray, x: np.ndarray, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+    if not isinstance(A, np.ndarray):
+        return _slopes_of_sparse(A, b, x, start, stop)
     p, k = x.shape
     slope, squares = np.zeros((p, k)), np.zeros(k)
-    step = max(1, _NUMBERS // p) if isinstance(A, np.ndarray) else stop - start
+    step = max(1, _NUMBERS // p)
     for first in range(start, stop, step):
         last = min(first + step, stop)
         rows = A[first:last].astype(float, copy=False)

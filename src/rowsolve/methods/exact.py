@@ -12,7 +12,7 @@ from rowsolve._blas import blas_threads
 from rowsolve._solution import Status
 from rowsolve._state import StateError, array, check_keys, integer, named, optional, packed
 from rowsolve._system import Piece
-from rowsolve._vectors import norm, norms
+from rowsolve._vectors import norm, norms, sum_of_squares
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.lstsq.box import fit_within
 from rowsolve.lstsq.dense import fit
@@ -84,7 +84,7 @@ class AllRows:
 
     def _by_sparse_factor(self) -> Fit | None:
         (rows, b), *_ = _blocks(self.system, whole=True)
-        state = compress_sparse(rows, b)
+        state = compress_sparse(rows, b, self.system.row_pairs[1])
         factor = factor_sparse_gram(state.gram, self.system.damp)
         return None if factor is None else self._fit(state, factor)
 
@@ -188,7 +188,7 @@ def is_small(rows: Any, n_rows: int, n_columns: int) -> bool:
     if not isinstance(rows, CSRRows):
         return small_system(n_rows, n_columns) <= SMALL_SYSTEM
     lengths = np.diff(rows.indptr).astype(float)
-    return dense_gram_of_sparse(float(lengths @ lengths), n_columns) <= SMALL_SYSTEM
+    return dense_gram_of_sparse(sum_of_squares(lengths), n_columns) <= SMALL_SYSTEM
 
 
 def matrix_of(rows: Any, shape: tuple[int, int]) -> Any:
