@@ -200,7 +200,7 @@ def main(argv: list[str] | None = None) -> int:
             print(f"{index:>5} {error}")
             continue
         print(line_of(results[-1]), flush=True)
-        save(results, args.json)  # after each, so that an interrupted run keeps what it has
+        save(results, args.json, args.seed)  # after each, so that an interrupted run keeps what it has
         gc.collect()
     if not results:
         print("Nothing was drawn. Try a larger --count, or another --only.")
@@ -208,10 +208,12 @@ def main(argv: list[str] | None = None) -> int:
     return show(results, args.json)
 
 
-def save(results: list[dict[str, Any]], path: Path) -> None:
+def save(results: list[dict[str, Any]], path: Path, seed: int) -> None:
     """Write all results, and what they were found on."""
     path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps({"machine": describe(), "results": results}, indent=1) + "\n", encoding="utf-8")
+    path.write_text(
+        json.dumps({"machine": describe(), "seed": seed, "results": results}, indent=1) + "\n", encoding="utf-8"
+    )
 
 
 def show(results: list[dict[str, Any]], path: Path) -> int:

@@ -11,11 +11,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+
 from rowsolve.cli.methods import methods_as_markdown
 from rowsolve.race.report import machine_in_words, results_as_markdown
 from rowsolve.race.results import Result, of_document
 
 ROOT = Path(__file__).parent.parent
+sys.path.append(str(ROOT / "benchmarks"))
+import wild_report  # noqa: E402
+
+AT = (0.0, 0.05, 0.25, 0.5, 0.75, 1.0)
 ORDERS = ("in order", "random")
 
 
@@ -35,6 +41,27 @@ def race_results() -> list[Result]:
 def race() -> str:
     """Return the table of what `make bench` found last."""
     return results_as_markdown(race_results())
+
+
+def wild() -> str:
+    """Return the table of what `make bench-wild` found last, rested: one line for each family."""
+    found = json.loads((ROOT / "benchmarks" / "results" / "wild.json").read_text(encoding="utf-8"))
+    results, way = found["results"], "rested"
+    ratios = wild_report.ratios_of(results, way)
+    quantiles = ", ".join(f"{value:.2g} ({q:.0%})" for q, value in zip(AT, np.quantile(ratios, AT), strict=True))
+    lines = [
+        f"{len(results)} systems drawn with seed {found['seed']}: ratio (quantile) {quantiles}; at least 0.9 in "
+        f"{np.mean(ratios >= 0.9):.0%} of them, at least 0.5 in {np.mean(ratios >= 0.5):.0%}. "
+        + " ".join(wild_report.small_in_words(results, way)) + ".",
+        "",
+        "| family | systems | least ratio | median | largest |",
+        "|---|---|---|---|---|",
+    ]  # fmt: skip
+    for name in dict.fromkeys(one["family"] for one in results):
+        own = wild_report.ratios_of([one for one in results if one["family"] == name], way)
+        if own.size:
+            lines.append(f"| {name} | {own.size} | {own.min():.2g} | {np.median(own):.2g} | {own.max():.2g} |")
+    return "\n".join([*lines, "", f"Machine: {machine_in_words(found['machine'])}."]) + "\n"
 
 
 def limits() -> str:
@@ -99,6 +126,7 @@ def main() -> None:
     path = ROOT / "README.md"
     text = path.read_text(encoding="utf-8")
     text = put(text, "methods", methods_as_markdown())
+    text = put(text, "wild", wild())
     text = put(text, "race", race())
     text = put(text, "demo", f"```text\n$ rowsolve demo\n{demo.rstrip()}\n```\n")
     path.write_text(text, encoding="utf-8")

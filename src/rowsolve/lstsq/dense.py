@@ -22,6 +22,7 @@ _BY_CONDITION = 4.0  # units of rounding that an orthogonal factor leaves
 _NARROW = 8  # times the widest row: of more columns, a sparse factor is cheaper than a dense one
 _WRITTEN_OUT = 2e9  # multiplications of a dense factor of sparse rows, at most
 _LEAST = 1e-280  # sum of squares below which rows may be too small to be squared
+_FEW_COLUMNS = 64
 _BLOCK = 64  # columns that LAPACK takes at a time
 _IN_RANGE = 1e100  # lengths of columns whose squares are well in range
 _MANY = 1e5  # multiplications that a Gram matrix must take to be worth a try
@@ -60,7 +61,8 @@ def fit(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: An
         A = A.toarray()
     found, work = None, n * float(p) * min(n, p)
     if n > p:
-        with blas_threads(work, 1):  # numpy and scipy have threads of their own, which would be in each other's way
+        alone = threads > 1 and p < _FEW_COLUMNS  # scipy takes one thread then, and numpy may take more
+        with blas_threads(0.0 if alone else work, 1):  # those of both libraries would be in each other's way
             found = _at_a_glance(A, b, tolerance) if not damp and work <= _MANY else None
             found = found or _by_squares(A, b, x0, damp, tolerance, threads)
     if found is not None:
