@@ -27,7 +27,7 @@ _SURE = 0.1  # of the error allowed: an estimate so small needs no pass to be ce
 _CLEAR = 1e-6  # of b'b: a sum of squared residuals that has lost no more than half of its digits
 _STEPS = 4  # of refinement, at most
 _LEFT = 10.0  # times the share of the last correction that this one is: what it leaves, with a margin
-_ROUNDED = 1e5  # units of rounding that may be left of A z, if z is null
+_ROUNDED = 64.0  # units of rounding that may be left of A z, if z is null, of few rows: else n or p, as in numpy
 
 
 class Fit(NamedTuple):
