@@ -20,7 +20,7 @@ from rowsolve.policy.prices import SMALL_SYSTEM, small_system
 
 __all__ = ["solve_at_once", "solve_small"]
 
-_EPS = float(np.finfo(float).eps)
+_EPS = {np.dtype(kind): float(np.finfo(kind).eps) for kind in (np.float32, np.float64)}
 _LARGEST_X = 1e150
 _NOTHING = np.empty(0)
 _IN_RANGE = 1e200  # sums of squares that are well in range
@@ -28,12 +28,15 @@ _IN_RANGE = 1e200  # sums of squares that are well in range
 
 def solve_at_once(A: Any, b: Any, rtol: Any, atol: Any, threads: Any) -> Solution | None:
     """Return the solution of two small arrays that need no look at what else they could be; None if they do."""
-    if type(A) is not np.ndarray or type(b) is not np.ndarray or A.ndim != 2 or b.shape != A.shape[:1]:
+    if type(A) is not np.ndarray or type(b) is not np.ndarray or A.ndim != 2 or b.shape[:1] != A.shape[:1]:
         return None
-    (n, p), plain = A.shape, A.dtype == b.dtype == float and type(rtol) is type(atol) is float and threads is None
-    if not plain or not n >= p > 0 or small_system(n, p) > SMALL_SYSTEM or not (0.0 <= rtol < math.inf and atol == 0.0):
+    (n, p), many = A.shape, b.shape[1:]
+    plain = A.dtype in _EPS and b.dtype == float and type(rtol) is type(atol) is float and threads is None
+    if not plain or b.ndim > 2 or many in ((0,), (1,)) or not (0.0 <= rtol < math.inf and atol == 0.0):
         return None
-    return solve_small(A, b, np.zeros(p), 0.0, Tolerance(rtol, atol, _EPS), available_cores())
+    if not n >= p > 0 or small_system(n, p) > SMALL_SYSTEM:
+        return None
+    return solve_small(A, b, np.zeros((*many, p)), 0.0, Tolerance(rtol, atol, _EPS[A.dtype]), available_cores())
 
 
 def solve_small(

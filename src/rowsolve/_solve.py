@@ -218,7 +218,7 @@ def solve(
 def _is_small(method: Method | None, source: Source, max_rows: float, seconds: float) -> bool:
     """Tell whether the rows are in memory, finite, and so few that LAPACK takes next to no time."""
     n, p = source.shape
-    if isinstance(source, StoredRows) or not source.checked or max_rows < n or method not in (None, _REFINED):
+    if isinstance(source, StoredRows) or max_rows < n or method not in (None, _REFINED):
         return False
     return seconds == math.inf and is_small(source.rows, n, p)
 
