@@ -27,7 +27,7 @@ from rowsolve.methods import Deflated, Direct, Method, Quantile, Randomized, Ref
 from rowsolve.methods.exact import price_of_all
 from rowsolve.methods.factor import SQUARES
 from rowsolve.methods.spectrum import look_at_spectrum, worth_a_look
-from rowsolve.policy.prices import SMALL_SYSTEM, orthogonal, small_system
+from rowsolve.policy.prices import PAIR, SMALL_SYSTEM, orthogonal, small_system
 
 __all__ = [
     "CLEAN",
@@ -145,7 +145,8 @@ def _is_tiny(system: System) -> bool:
     """Tell whether all rows are factored in next to no time, or there are hardly more of them than columns."""
     n, p = system.n_rows, system.n_columns
     if _is_sparse(system):
-        return price_of_all(system) <= SMALL_SYSTEM
+        least = PAIR * n * system.entries_per_row**2  # there are as many pairs in a row, or more
+        return least <= SMALL_SYSTEM and price_of_all(system) <= SMALL_SYSTEM
     return small_system(n, p) <= SMALL_SYSTEM or (n < TALL * p and orthogonal(n, p) <= _NOT_TALL * SMALL_SYSTEM)
 
 

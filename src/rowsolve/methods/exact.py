@@ -187,6 +187,8 @@ def is_small(rows: Any, n_rows: int, n_columns: int) -> bool:
     """Tell whether the least-squares solution of rows in memory takes next to no time."""
     if not isinstance(rows, CSRRows):
         return small_system(n_rows, n_columns) <= SMALL_SYSTEM
+    if dense_gram_of_sparse(rows.data.size**2 / n_rows, n_columns) > SMALL_SYSTEM:  # as many pairs, or more
+        return False
     lengths = np.diff(rows.indptr).astype(float)
     return dense_gram_of_sparse(sum_of_squares(lengths), n_columns) <= SMALL_SYSTEM
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 __all__ = [
-    "ENTRY", "FACTOR_PRODUCT", "NUMBER", "PRODUCT", "SMALL_SYSTEM", "TRIANGLE", "a_pass", "dense_gram_of_sparse",
-    "gram", "orthogonal", "seconds", "small_system", "sparse_gram",
+    "ENTRY", "FACTOR_PRODUCT", "NUMBER", "PAIR", "PRODUCT", "SMALL_SYSTEM", "TRIANGLE", "a_pass",
+    "dense_gram_of_sparse", "gram", "orthogonal", "seconds", "small_system", "sparse_gram",
 ]  # fmt: skip
 
 NUMBER = 0.35  # to read a dense number in a pass and use it twice
