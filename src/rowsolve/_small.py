@@ -13,7 +13,7 @@ from rowsolve._auto import CLEAN, SAYS, SMALL, TALL
 from rowsolve._monitor import Tolerance
 from rowsolve._solution import History, Residual, Solution, Status
 from rowsolve._threads import available_cores
-from rowsolve._vectors import sum_of_squares
+from rowsolve._vectors import norm, sum_of_squares
 from rowsolve._words import FOR_FAR_ROWS, by_least_squares, by_rank, converged, far_rows, rows_for_the_tail, too_precise
 from rowsolve.lstsq.dense import fit
 from rowsolve.policy.prices import SMALL_SYSTEM, small_system
@@ -51,7 +51,7 @@ def solve_small(
         found = fit(A.astype(float, copy=False), sides, starts, damp, tolerance, threads)
     if found is None:
         return None
-    sizes = np.sqrt(np.vecdot(found.x, found.x))
+    sizes = np.array([norm(x) for x in np.ascontiguousarray(found.x)])
     if (
         not 1.0 / _LARGEST_X < min(sizes.tolist()) <= max(sizes.tolist()) < _LARGEST_X
         or not np.isfinite(found.error).all()

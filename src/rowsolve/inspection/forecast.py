@@ -223,8 +223,12 @@ def _refined(paces: Paces, found: Fit | None, condition: Condition | None, rtol:
     plain, known = _passes_without_factor(paces, condition, digits)
     if cost == math.inf or (not at_once and known and plain < watched + cost):
         rows, seconds, at_least = plain * n, plain * paces.seconds_a_pass, not known
+    elif m == n:  # all rows are compressed
+        passes = (0.0 if at_once else watched) + 1.0
+        seconds = (passes - 1.0 + cost) * paces.seconds_a_pass
+        return Prediction("refined", passes * n, seconds, reaches=True, remark="least squares")
     else:
-        after = 2.0 * digits / math.log(m / p) if m < n else 0.0
+        after = 2.0 * digits / math.log(m / p)
         factor = (cost - after) * paces.seconds_a_pass
         if found is not None:
             factor = found.seconds * (m + p / 3) / (found.noise.n_rows + p / 3)
