@@ -17,7 +17,7 @@ ROOMS = {
     "clustering": {"_threads", "kernels"},
     "pavings": {"kernels", "clustering"},
     "policy": set(),
-    "lstsq": {"_blas", "_threads", "kernels.gradient", "kernels.rows"},
+    "lstsq": {"_blas", "_threads", "_vectors", "policy", "kernels.gradient", "kernels.rows"},
     "methods": {
         "_atomic", "_blas", "_solution", "_state", "_system", "_threads", "_vectors", "kernels", "clustering", "lstsq",
         "pavings", "policy",

@@ -160,8 +160,8 @@ def solve(
     >>> solution.status.name, bool(np.allclose(solution.x, 1, atol=1e-5))
     ('CONVERGED', True)
     """
-    usual = x0 is memory is bounds is callback is checkpoint is max_passes is max_seconds is None
-    usual = usual and (rng is None or (type(rng) is int and rng >= 0))
+    asked = (x0, memory, bounds, callback, checkpoint, max_passes, max_seconds)
+    usual = all(each is None for each in asked) and (rng is None or (type(rng) is int and rng >= 0))
     if usual and method == "auto" and damp == 0.0 and check == "sampled" and outliers == "keep" and not resume:
         found = solve_at_once(A, b, rtol, atol, threads)
         if found is not None:
@@ -178,7 +178,7 @@ def solve(
         A, b, memory, n_threads, check_finite=check_finite, all_of_it=whole
     ) as (given, sides, eps):  # fmt: skip
         chosen = _validate.method_of(method, sides)
-        source = _validate.written_out(given) if chosen is None else given
+        source = _validate.written_out(given) if chosen is None and memory is None else given
         stored = _validate.stored_of(source, chosen)
         start = _validate.start_of(x0, source.shape[1], sides)
         limits = _validate.bounds_of(bounds, source.shape[1], sides, chosen)
@@ -216,7 +216,7 @@ def solve(
 
 
 def _is_small(method: Method | None, source: Source, max_rows: float, seconds: float) -> bool:
-    """Tell whether the rows are in memory, finite, and so few that LAPACK takes next to no time."""
+    """Tell whether the rows are in memory, and so few that LAPACK takes next to no time."""
     n, p = source.shape
     if isinstance(source, StoredRows) or max_rows < n or method not in (None, _REFINED):
         return False

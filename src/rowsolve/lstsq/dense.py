@@ -1,4 +1,4 @@
-"""The least-squares solution of dense rows in memory, by LAPACK, and how far it is from the exact one."""
+"""The least-squares solution of rows in memory, by LAPACK, and how far it is from the exact one."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ import numpy as np
 from scipy.linalg import lapack
 
 from rowsolve._blas import blas_threads
+from rowsolve._vectors import sum_of_squares
 from rowsolve.lstsq.normal import Fit, factor_gram, fit_normal
 from rowsolve.lstsq.orthogonal import Orthogonal
 from rowsolve.lstsq.sparse import factor_sparse_gram, widest_row
 from rowsolve.lstsq.state import compress, compress_sparse, slopes_at
+from rowsolve.policy.prices import leaves_sparse_factor
 
 __all__ = ["Fit", "fit"]
 
 _EPS = float(np.finfo(float).eps)
 _BY_CONDITION = 4.0  # units of rounding that an orthogonal factor leaves
-_NARROW = 8  # times the widest row: of more columns, a sparse factor is cheaper than a dense one
 _WRITTEN_OUT = 2e9  # multiplications of a dense factor of sparse rows, at most
 _LEAST = 1e-280  # sum of squares below which rows may be too small to be squared
-_FEW_COLUMNS = 64
+_FEW_COLUMNS = 64  # for which scipy takes one thread
 _BLOCK = 64  # columns that LAPACK takes at a time
 _IN_RANGE = 1e100  # lengths of columns whose squares are well in range
 _MANY = 1e5  # multiplications that a Gram matrix must take to be worth a try
@@ -61,7 +62,7 @@ def fit(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: An
         A = A.toarray()
     found, work = None, n * float(p) * min(n, p)
     if n > p:
-        alone = threads > 1 and p < _FEW_COLUMNS  # scipy takes one thread then, and numpy may take more
+        alone = threads > 1 and p < _FEW_COLUMNS  # numpy may take more than one, too
         with blas_threads(0.0 if alone else work, 1):  # those of both libraries would be in each other's way
             found = _at_a_glance(A, b, tolerance) if not damp and work <= _MANY else None
             found = found or _by_squares(A, b, x0, damp, tolerance, threads)
@@ -86,7 +87,8 @@ def _by_squares(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, toler
 def _of_sparse_rows(A: Any, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: Any, threads: int) -> Fit | None:
     """Solve the normal equations of sparse rows; None if that cannot be done."""
     (n, p), width = A.shape, widest_row(A.indices, A.indptr)
-    narrow = width * _NARROW < p
+    lengths = np.diff(A.indptr).astype(float)
+    narrow = leaves_sparse_factor(sum_of_squares(lengths), p, width)
     with blas_threads(float(p) ** 3, 1):
         state = compress_sparse(A, b, width) if narrow else compress(A, b)
         factor = (factor_sparse_gram if narrow else factor_gram)(state.gram, damp) if n >= p or damp else None

@@ -9,7 +9,7 @@ import numpy as np
 
 from rowsolve.lstsq.normal import WELL, GramFactor, noise_of
 
-__all__ = ["SparseGramFactor", "factor_sparse_gram", "widest_row", "work_of_factor"]
+__all__ = ["SparseGramFactor", "factor_sparse_gram", "widest_row"]
 
 _POWER_STEPS = 4
 
@@ -66,17 +66,3 @@ def widest_row(indices: np.ndarray, indptr: np.ndarray) -> int:
     filled = indptr[1:] > indptr[:-1]
     apart = indices[indptr[1:][filled] - 1] - indices[indptr[:-1][filled]]
     return int(apart.max(initial=0))
-
-
-def work_of_factor(gram: Any) -> float:
-    """Return about how many multiplications a sparse factor takes, with columns in an order of small bandwidth."""
-    from scipy.sparse import csr_matrix
-    from scipy.sparse.csgraph import reverse_cuthill_mckee
-
-    p = gram.shape[0]
-    place = np.empty(p, np.int64)
-    place[reverse_cuthill_mckee(csr_matrix(gram), symmetric_mode=True)] = np.arange(p)
-    entries = gram.tocoo()
-    first = np.arange(p)
-    np.minimum.at(first, place[entries.coords[0]], place[entries.coords[1]])
-    return float(np.sum((np.arange(p) - first).astype(float) ** 2))

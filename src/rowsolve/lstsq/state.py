@@ -20,7 +20,7 @@ from rowsolve._threads import run_together
 __all__ = ["Compressed", "compress", "compress_sparse", "slopes_at"]
 
 _NUMBERS = 1 << 16  # of a block of rows: 512 KB, which stay in the cache of a core
-_NARROW, _FEW_COLUMNS = 64, 4000  # a band that is made as an array
+_NARROWEST, _MOST_COLUMNS = 64, 4000  # of a band that is made as an array
 _READING = 32.0  # multiplications in the time that it takes to read a number from memory
 _WORK_OF_A_THREAD = 1e7  # multiplications for which it pays to wake another thread
 
@@ -111,7 +111,7 @@ def compress_sparse(A: Any, b: np.ndarray, width: int | None = None) -> Compress
 
     If no row is wider than `width` columns, it is a band. A narrow one is made as an array: that takes half the time.
     """
-    few = width is not None and width <= _NARROW and A.shape[1] <= _FEW_COLUMNS
+    few = width is not None and width <= _NARROWEST and A.shape[1] <= _MOST_COLUMNS
     gram = _band_of(_dense_gram(A), width or 0) if few else (A.T @ A).tocsc()
     return Compressed(gram, A.T @ b, np.vecdot(b.T, b.T), A.shape[0])
 

@@ -21,6 +21,7 @@ from rowsolve.lstsq.sparse import factor_sparse_gram
 from rowsolve.lstsq.state import Compressed, compress, compress_sparse, slopes_at
 from rowsolve.methods.base import Step
 from rowsolve.methods.factor import QR_PER_PRODUCT, SQUARES, find_odd_rows
+from rowsolve.policy import prices
 from rowsolve.policy.prices import (
     PRODUCT,
     SMALL_SYSTEM,
@@ -131,8 +132,8 @@ def leaves_sparse_factor(system: System) -> bool:
     """Tell whether sparse rows in memory leave a sparse factor that costs less than a dense one."""
     if system.stored or not isinstance(system.rows, CSRRows):
         return False
-    (n_pairs, width), p = system.row_pairs, system.n_columns
-    return 2 * width < p and sparse_gram(n_pairs, p, width) < dense_gram_of_sparse(n_pairs, p)
+    n_pairs, width = system.row_pairs
+    return prices.leaves_sparse_factor(n_pairs, system.n_columns, width)
 
 
 def price_of_all(system: System) -> float:
@@ -215,7 +216,11 @@ def by_lapack(system: System, x0: np.ndarray, tolerance: Tolerance) -> Step | No
     n, p = system.n_rows, system.n_columns
     order = np.arange(n)
     rows = matrix_of(system.rows, (n, p))
-    found = (_fit if system.bounds is None else _fit_within)(system, rows, x0, tolerance)
+    if system.bounds is None:
+        found = _fit(system, rows, x0, tolerance)
+    else:
+        with blas_threads(n * float(p) * min(n, p), system.threads):
+            found = _fit_within(system, rows, x0, tolerance)
     if found is None:
         find_odd_rows(system, order)  # raises, unless all are zero or only sums leave the range
         return None

@@ -64,8 +64,8 @@ class Refined(StepMethod):
     ``A R**-1`` is well conditioned and a handful of passes suffice (Rokhlin and Tygert 2008; Avron, Maymounkov and
     Toledo 2010 with random mixing, which a random sample of rows does without). Reads each row once a step. Converges
     to the least-squares solution, the one of least norm where A is rank-deficient (from ``x0 = 0``); with `damp` to
-    that of ``norm(A x - b)**2 + damp**2 norm(x)**2``. Where all rows are factored and leave a sparse R, x is solved for
-    with that, and again for what is left: see `rowsolve.methods.exact`.
+    that of ``norm(A x - b)**2 + damp**2 norm(x)**2``. Where it is cheaper, one pass compresses all rows to ``A'A`` and
+    ``A'b``, from which x is solved for, and another certifies x: see `rowsolve.methods.exact`.
 
     With `bounds` x is the best one within them, or one of them if many are as good. It is found by conjugate gradients
     over the free entries and projected gradients that tell which these are (Moré and Toraldo 1991; Dostál and Schöberl

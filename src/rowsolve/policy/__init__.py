@@ -1,4 +1,4 @@
-"""What things cost, and the decisions that follow from it. Imports nothing of the package.
+"""What things cost: the prices that the decisions of `auto` and `refined` rest on. Imports nothing of the package.
 
 Prices are fixed in one file, so that the same call decides alike on every machine.
 """

@@ -6,11 +6,9 @@ and shows which decisions they would change.
 
 from __future__ import annotations
 
-import math
-
 __all__ = [
     "ENTRY", "FACTOR_PRODUCT", "NUMBER", "PAIR", "PRODUCT", "SMALL_SYSTEM", "TRIANGLE", "a_pass",
-    "dense_gram_of_sparse", "gram", "orthogonal", "seconds", "small_system", "sparse_gram",
+    "dense_gram_of_sparse", "gram", "leaves_sparse_factor", "orthogonal", "small_system", "sparse_gram",
 ]  # fmt: skip
 
 NUMBER = 0.35  # to read a dense number in a pass and use it twice
@@ -25,8 +23,6 @@ TRIANGLE = 0.5  # a number of a dense triangle, in two solves with it
 ENTRY = 60.0  # what a step of conjugate gradients does with each entry of x
 STEP = 2e5  # the rest of such a step
 SMALL_SYSTEM = 6e6  # a system that is solved at once, without a look at a sample or at a clock
-
-
 _VECTORS_PER_PASS = 8  # a pass takes as long for so many vectors as for two: from then on, arithmetic does
 
 
@@ -51,6 +47,12 @@ def sparse_gram(n_pairs: float, n_columns: float, width: float) -> float:
     return PAIR_OF_SPARSE * n_pairs + SPARSE_PRODUCT * n_columns * width**2 + 100.0 * n_columns
 
 
+def leaves_sparse_factor(n_pairs: float, n_columns: int, width: int) -> bool:
+    """Tell whether sparse rows of at most so many columns leave a sparse factor that costs less than a dense one."""
+    cheaper = sparse_gram(n_pairs, n_columns, width) < dense_gram_of_sparse(n_pairs, n_columns)
+    return 2 * width < n_columns and cheaper
+
+
 def orthogonal(n_rows: float, n_columns: float) -> float:
     """Return the price of an orthogonal factor of dense rows."""
     return ORTHOGONAL_PRODUCT * n_rows * n_columns * min(n_rows, n_columns)
@@ -59,8 +61,3 @@ def orthogonal(n_rows: float, n_columns: float) -> float:
 def small_system(n_rows: int, n_columns: int) -> float:
     """Return the price of a dense least-squares solution by LAPACK."""
     return gram(n_rows, n_columns) if n_rows > n_columns else orthogonal(n_rows, n_columns)
-
-
-def seconds(price: float) -> float:
-    """Return a price in seconds."""
-    return math.inf if price == math.inf else 1e-9 * price
