@@ -22,7 +22,8 @@ def test_blas_threads__are_one_unless_calls_are_long(work, threads, expected):
     assert threads_now() == before
 
 
-def test_blas_threads__leave_short_calls_alone():
+def test_blas_threads__keep_short_calls_to_one_as_well():
     before = threads_now()
-    with blas_threads(10.0, 1):
-        assert threads_now() == before
+    with blas_threads(10.0, 2):
+        assert threads_now() == {1}
+    assert threads_now() == before

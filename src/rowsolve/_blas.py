@@ -8,38 +8,33 @@ out among our own, except in calls so long that this does not matter.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 __all__ = ["blas_threads"]
 
-_SHORT = 1e6  # multiplications: BLAS stays on one thread anyway
-_LONG = 1e9  # about 50 ms
-
-
-def blas_threads(work: float, threads: int) -> AbstractContextManager[Any]:
-    """Return a context in which BLAS takes one thread, or `threads` if calls of so many multiplications are long.
-
-    With an infinite `work` it takes `threads` in any case.
-
-    It holds for the whole process while it lasts.
-    """
-    return nullcontext() if work < _SHORT else _limited(threads if work > _LONG else 1)
+_LONG = 1e9  # multiplications: about 50 ms
 
 
 @contextmanager
-def _limited(threads: int) -> Iterator[None]:
-    """Limit each library for the time of a block; threadpoolctl's own context takes three times as long."""
-    libraries = _libraries()
+def blas_threads(work: float, threads: int) -> Iterator[None]:
+    """Keep BLAS to one thread for the time of a block, or to `threads` if calls of so many multiplications are long.
+
+    With an infinite `work` it takes `threads` in any case. It holds for the whole process while it lasts. Short calls
+    need it as much as others: numpy and scipy each have a library of their own, and when the threads of one wait for
+    cores on which those of the other spin, a solve with a small triangle takes milliseconds. (threadpoolctl's own
+    context takes three times as long.)
+    """
+    libraries, count = _libraries(), threads if work > _LONG else 1
     before = [library.get_num_threads() for library in libraries]
     try:
         for library in libraries:
-            library.set_num_threads(threads)
+            library.set_num_threads(count)
         yield
     finally:
-        for library, count in zip(libraries, before, strict=True):
-            library.set_num_threads(count)
+        for library, number in zip(libraries, before, strict=True):
+            library.set_num_threads(number)
 
 
 @cache  # to look for the libraries takes a millisecond

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -31,12 +32,16 @@ def solve_at_once(A: Any, b: Any, rtol: Any, atol: Any, threads: Any) -> Solutio
     if type(A) is not np.ndarray or type(b) is not np.ndarray or A.ndim != 2 or b.shape[:1] != A.shape[:1]:
         return None
     (n, p), many = A.shape, b.shape[1:]
-    plain = A.dtype in _EPS and b.dtype == float and type(rtol) is type(atol) is float and threads is None
-    if not plain or b.ndim > 2 or many in ((0,), (1,)) or not (0.0 <= rtol < math.inf and atol == 0.0):
+    plain = A.dtype in _EPS and b.dtype in _EPS and type(rtol) is type(atol) is float and threads is None
+    if not plain or b.ndim > 2 or many == (0,) or not (0.0 <= rtol < math.inf and atol == 0.0):
         return None
     if not n >= p > 0 or small_system(n, p) > SMALL_SYSTEM:
         return None
-    return solve_small(A, b, np.zeros((*many, p)), 0.0, Tolerance(rtol, atol, _EPS[A.dtype]), available_cores())
+    if many == (1,):
+        found = solve_at_once(A, b[:, 0], rtol, atol, threads)
+        return None if found is None else replace(found, x=found.x[:, None])
+    tolerance = Tolerance(rtol, atol, max(_EPS[A.dtype], _EPS[b.dtype]))
+    return solve_small(A, b.astype(float, copy=False), np.zeros((*many, p)), 0.0, tolerance, available_cores())
 
 
 def solve_small(

@@ -7,6 +7,7 @@ import pytest
 from conftest import relative_error
 
 from rowsolve._monitor import Tolerance
+from rowsolve.lstsq import dense
 from rowsolve.lstsq.dense import fit
 
 EPS = float(np.finfo(float).eps)
@@ -113,3 +114,23 @@ def test_units_of_columns__do_not_matter():
     b = A @ rng.standard_normal(30) + rng.standard_normal(400)
     found = fitted(A * units, b)
     np.testing.assert_allclose(found.x[0] * units, np.linalg.lstsq(A, b)[0], rtol=1e-10)
+
+
+def test_clearly_deficient_small_systems__are_solved_by_one_factor(monkeypatch):
+    A = np.random.default_rng(0).standard_normal((60, 5))[:, [0, 1, 2, 3, 4, 0, 2]] * [
+        1.0,
+        1e3,
+        1.0,
+        1.0,
+        1e-3,
+        2.0,
+        5.0,
+    ]
+    b, x0 = np.random.default_rng(1).standard_normal((60, 2)), np.random.default_rng(2).standard_normal((2, 7))
+    monkeypatch.setattr(dense, "_by_squares", None)  # would be called if one factor left a doubt
+    found = dense.fit(A, b, x0, 0.0, Tolerance(1e-6, 0.0, 2.2e-16))
+    naive = x0.T + np.linalg.pinv(A) @ (b - A @ x0.T)
+    assert (found.rank, found.n_reads) == (5, 1)
+    assert relative_error(found.x.T, naive) < 1e-12
+    np.testing.assert_allclose(found.residual_sq, ((b - A @ naive) ** 2).sum(axis=0), rtol=1e-9)
+    assert (np.linalg.norm(found.x.T - naive, axis=0) <= 10 * found.error).all()

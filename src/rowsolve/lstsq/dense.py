@@ -26,7 +26,7 @@ _LEAST = 1e-280  # sum of squares below which rows may be too small to be square
 _FEW_COLUMNS = 64  # for which scipy takes one thread
 _BLOCK = 64  # columns that LAPACK takes at a time
 _IN_RANGE = 1e100  # lengths of columns whose squares are well in range
-_MANY = 1e5  # multiplications that a Gram matrix must take to be worth a try
+_MANY = 1e6  # multiplications that a Gram matrix must take to be worth a try
 _FEW_NUMBERS = 200_000  # in A: products in extended precision take some ms
 _EPS_LONG = float(np.finfo(np.longdouble).eps)  # on some systems no better than that of float64
 _STEPS = 4  # of refinement, at most; the last ones only measure what rounding leaves
@@ -62,9 +62,8 @@ def fit(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: An
         A = A.toarray()
     found, work = None, n * float(p) * min(n, p)
     if n > p:
-        alone = threads > 1 and p < _FEW_COLUMNS  # numpy may take more than one, too
-        with blas_threads(0.0 if alone else work, 1):  # those of both libraries would be in each other's way
-            found = _at_a_glance(A, b, tolerance) if not damp and work <= _MANY else None
+        with blas_threads(math.inf, 1):
+            found = _at_a_glance(A, b, x0, tolerance) if not damp and n * (p + b.shape[1]) ** 2 <= _MANY else None
             found = found or _by_squares(A, b, x0, damp, tolerance, threads)
     if found is not None:
         return found
@@ -121,10 +120,10 @@ def _by_qr(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance:
     return Fit(x.T, error, np.einsum("ij,ij->j", r, r), factor.rank, factor.has_gap, n_reads + 1)
 
 
-def _at_a_glance(A: np.ndarray, b: np.ndarray, tolerance: Any) -> Fit | None:
+def _at_a_glance(A: np.ndarray, b: np.ndarray, x0: np.ndarray, tolerance: Any) -> Fit | None:
     """Solve by one orthogonal factor of A and b together, whose condition and residual tell the error of x.
 
-    None if that leaves a doubt that the error is small.
+    None if that leaves a doubt that the error is small, or about the rank.
     """
     (n, p), k = A.shape, b.shape[1]
     both = np.empty((n, p + k), order="F")
@@ -133,23 +132,55 @@ def _at_a_glance(A: np.ndarray, b: np.ndarray, tolerance: Any) -> Fit | None:
     if not (min(sizes := lengths.tolist()) > 1.0 / _IN_RANGE and max(sizes) < _IN_RANGE):
         return None
     both[:, :p] /= lengths
-    triangle = lapack.dgeqrf(both, lwork=_BLOCK * (p + k), overwrite_a=1)[0]
-    inverse, info = lapack.dtrtri(triangle[:p, :p])
-    if info != 0:
-        return None
-    inverse *= _upper(p)
-    scaled, rest = inverse @ triangle[:p, p:], triangle[p : p + k, p:]
-    residual = _norms(np.triu(rest) if k > 1 else rest)
-    condition, size = math.sqrt(p) * _norm(inverse), _norms(scaled)
-    x, spread = scaled / lengths[:, None], _norm(inverse / lengths[:, None])
+    factored = lapack.dgeqrf(both, lwork=_BLOCK * (p + k), overwrite_a=1)[0]
+    triangle, sides, rest = factored[:p, :p], factored[:p, p:], factored[p : p + k, p:]
+    residual_sq = np.vecdot(rest.T, rest.T) if k == 1 else np.einsum("ij,ij->j", np.triu(rest), np.triu(rest))
+    inverse, info = lapack.dtrtri(triangle)
+    inverse = inverse * _upper(p)
+    condition = math.sqrt(p) * _norm(inverse) if info == 0 else math.inf
+    if condition < _SAFE:
+        x = (inverse @ sides) / lengths[:, None]
+        least, rank, spread = x, p, _norm(inverse / lengths[:, None])
+    else:
+        found = _least_norm(triangle * _upper(p), sides, lengths, _EPS * n)
+        if found is None:
+            return None
+        basis, least, rank, spread, condition, beside = found
+        residual_sq = residual_sq + beside
+        x = least + x0.T - basis @ (basis.T @ x0.T)
     size_x = _norms(x)
-    rounded = np.maximum(
-        _BY_CONDITION * _EPS * (size + condition * residual), _ROUNDING / math.sqrt(n) * tolerance.eps * size
-    )
-    error = np.maximum(spread * rounded, _EPS * size_x)
-    if not (condition < _SAFE and (error <= _SURE * tolerance.at(size_x, 0.0)).all()):
+    rounded = _BY_CONDITION * _EPS * (_norms(lengths[:, None] * x) + condition * np.sqrt(residual_sq))
+    as_given = _ROUNDING / math.sqrt(n) * tolerance.eps * _norms(lengths[:, None] * x)
+    error = np.maximum(spread * np.maximum(rounded, as_given), _EPS * size_x)
+    if rank < p:  # nor is the row space, in which x lies, known better
+        error = np.maximum(error, _EPS * condition * _norms(least))
+    enough = _SURE * tolerance.at(size_x, _norms(x0.T) if rank < p else 0.0)
+    return Fit(x.T, error, residual_sq, rank, True, 1) if (error <= enough).all() else None
+
+
+def _least_norm(R: np.ndarray, c: np.ndarray, lengths: np.ndarray, cut: float) -> Any:
+    """Solve ``R x = c`` for a triangle whose columns were divided by `lengths`, if it is clearly singular.
+
+    Return an orthonormal basis of the row space, x of least norm, the rank, the norm of the pseudoinverse, the
+    condition of the scaled columns, and the squares of what no x explains; None if the rank is in doubt.
+    """
+    p = len(R)
+    factored, order, tau, _, _ = lapack.dgeqp3(R)
+    sizes = np.abs(factored.diagonal())
+    rank = int(np.count_nonzero(sizes > cut * sizes[0]))
+    if rank == p:
         return None
-    return Fit(x.T, error, residual**2, p, True, 1)
+    inverse, info = lapack.dtrtri(factored[:rank, :rank])
+    condition = math.sqrt(p) * _norm(inverse * _upper(rank)) if info == 0 else math.inf
+    if not condition < _SAFE:
+        return None
+    turned = lapack.dormqr("L", "T", factored, tau, c, _BLOCK * p)[0]
+    rows = np.empty((rank, p))
+    rows[:, order - 1] = factored[:rank] * _upper(p)[:rank]
+    basis, corner = np.linalg.qr((rows * lengths).T)
+    pseudo = np.linalg.inv(corner).T
+    beyond = turned[rank:]
+    return basis, basis @ (pseudo @ turned[:rank]), rank, _norm(pseudo), condition, np.vecdot(beyond.T, beyond.T)
 
 
 def _long_correction(factor: Orthogonal, A: np.ndarray, b: np.ndarray, x: np.ndarray) -> np.ndarray:

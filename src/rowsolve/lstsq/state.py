@@ -20,6 +20,8 @@ from rowsolve._threads import run_together
 __all__ = ["Compressed", "compress", "compress_sparse", "slopes_at"]
 
 _NUMBERS = 1 << 16  # of a block of rows: 512 KB, which stay in the cache of a core
+_FEW = 22  # columns, for which blocks must be smaller to make many numbers: numpy counts to 500
+_NARROW = 256  # columns, for fewer of which several blocks are taken in one call
 _NARROWEST, _MOST_COLUMNS = 64, 4000  # of a band that is made as an array
 _READING = 32.0  # multiplications in the time that it takes to read a number from memory
 _WORK_OF_A_THREAD = 1e7  # multiplications for which it pays to wake another thread
@@ -86,14 +88,30 @@ def _on_threads(call: Callable[[int, int], Any], n_rows: int, work: float, threa
 def _compress_part(A: np.ndarray, b: np.ndarray, start: int, stop: int) -> Compressed:
     p = A.shape[1]
     gram, sides = np.zeros((p, p)), np.zeros((p, b.shape[1]))
-    step = max(_NUMBERS // p, 2 * p)
-    for first in range(start, stop, step):
-        last = min(first + step, stop)
+    step = max(_NUMBERS // (p if p > _FEW else 8 * p), 2 * p)
+    at_once = step * (max(1, _NARROW**2 // p**2) if A.dtype == float else 1)
+    for first in range(start, stop, at_once):
+        last = min(first + at_once, stop)
         rows, right = A[first:last].astype(float, copy=False), b[first:last]
-        gram += rows.T @ rows
-        sides += rows.T @ right
+        if last - first < 2 * step:
+            gram += rows.T @ rows
+            sides += rows.T @ right
+        else:
+            _add_blocks(rows, right, step, gram, sides)
     own = b[start:stop]
-    return Compressed(gram, sides, np.einsum("ij,ij->j", own, own), stop - start)
+    squares = np.array([own[:, 0] @ own[:, 0]]) if own.shape[1] == 1 else np.einsum("ij,ij->j", own, own)
+    return Compressed(gram, sides, squares, stop - start)
+
+
+def _add_blocks(rows: np.ndarray, right: np.ndarray, step: int, gram: np.ndarray, sides: np.ndarray) -> None:
+    """Add what many blocks of rows make, in one call: numpy lets other threads run only while it makes many numbers."""
+    count = len(rows) // step
+    blocks = rows[: count * step].reshape(count, step, -1)
+    turned = blocks.transpose(0, 2, 1)
+    gram += np.matmul(turned, blocks).sum(axis=0)
+    sides += np.matmul(turned, right[: count * step].reshape(count, step, -1)).sum(axis=0)
+    gram += rows[count * step :].T @ rows[count * step :]
+    sides += rows[count * step :].T @ right[count * step :]
 
 
 def _dense_gram(A: Any) -> np.ndarray:
