@@ -140,20 +140,20 @@ def _at_a_glance(A: np.ndarray, b: np.ndarray, x0: np.ndarray, tolerance: Any) -
     condition = math.sqrt(p) * _norm(inverse) if info == 0 else math.inf
     if condition < _SAFE:
         x = (inverse @ sides) / lengths[:, None]
-        least, rank, spread = x, p, _norm(inverse / lengths[:, None])
+        rank, spread, turned = p, _norm(inverse / lengths[:, None]), 0.0
     else:
         found = _least_norm(triangle * _upper(p), sides, lengths, _EPS * n)
         if found is None:
             return None
-        basis, least, rank, spread, condition, beside = found
-        residual_sq = residual_sq + beside
-        x = least + x0.T - basis @ (basis.T @ x0.T)
+        basis, corner, pseudo, x, condition, beside = found
+        rank, spread, residual_sq = len(pseudo), _norm(pseudo), residual_sq + beside
+        inside, null = basis.T @ (x - x0.T), np.eye(p) - basis @ basis.T
+        turned = _BY_CONDITION * _EPS * _norm(null) * _norms(_norms(corner)[:, None] * (pseudo.T @ inside))
+        x = x + null @ x0.T
     size_x = _norms(x)
     rounded = _BY_CONDITION * _EPS * (_norms(lengths[:, None] * x) + condition * np.sqrt(residual_sq))
     as_given = _ROUNDING / math.sqrt(n) * tolerance.eps * _norms(lengths[:, None] * x)
-    error = np.maximum(spread * np.maximum(rounded, as_given), _EPS * size_x)
-    if rank < p:  # nor is the row space, in which x lies, known better
-        error = np.maximum(error, _EPS * condition * _norms(least))
+    error = np.maximum(spread * np.maximum(rounded, as_given), _EPS * size_x) + turned
     enough = _SURE * tolerance.at(size_x, _norms(x0.T) if rank < p else 0.0)
     return Fit(x.T, error, residual_sq, rank, True, 1) if (error <= enough).all() else None
 
@@ -161,8 +161,8 @@ def _at_a_glance(A: np.ndarray, b: np.ndarray, x0: np.ndarray, tolerance: Any) -
 def _least_norm(R: np.ndarray, c: np.ndarray, lengths: np.ndarray, cut: float) -> Any:
     """Solve ``R x = c`` for a triangle whose columns were divided by `lengths`, if it is clearly singular.
 
-    Return an orthonormal basis of the row space, x of least norm, the rank, the norm of the pseudoinverse, the
-    condition of the scaled columns, and the squares of what no x explains; None if the rank is in doubt.
+    Return an orthonormal basis of the row space, R in it and its inverse, x of least norm, the condition of the scaled
+    columns, and the squares of what no x explains; None if the rank is in doubt.
     """
     p = len(R)
     factored, order, tau, _, _ = lapack.dgeqp3(R)
@@ -177,10 +177,11 @@ def _least_norm(R: np.ndarray, c: np.ndarray, lengths: np.ndarray, cut: float) -
     turned = lapack.dormqr("L", "T", factored, tau, c, _BLOCK * p)[0]
     rows = np.empty((rank, p))
     rows[:, order - 1] = factored[:rank] * _upper(p)[:rank]
-    basis, corner = np.linalg.qr((rows * lengths).T)
+    by_size, basis = np.argsort(-lengths), np.empty((p, rank))  # long ones first keep the short ones exact
+    basis[by_size], corner = np.linalg.qr((rows * lengths).T[by_size])
     pseudo = np.linalg.inv(corner).T
     beyond = turned[rank:]
-    return basis, basis @ (pseudo @ turned[:rank]), rank, _norm(pseudo), condition, np.vecdot(beyond.T, beyond.T)
+    return basis, corner, pseudo, basis @ (pseudo @ turned[:rank]), condition, np.vecdot(beyond.T, beyond.T)
 
 
 def _long_correction(factor: Orthogonal, A: np.ndarray, b: np.ndarray, x: np.ndarray) -> np.ndarray:
