@@ -45,7 +45,7 @@ ROOMS = {
     "_vectors": set(),
     "_solution": set(),
     "_monitor": {"_solution", "_state"},
-    "_system": {"_state", "_threads", "_vectors", "kernels.rows", "lstsq.sparse"},
+    "_system": {"_state", "_threads", "_vectors", "kernels.rows", "lstsq.band", "policy"},
     "_stored": {"_system", "kernels.rows", "sources"},
     "_check": {"_solution", "_state", "_system", "_vectors", "kernels.many", "kernels.rows", "methods.factor"},
     "_drive": {
@@ -55,10 +55,11 @@ ROOMS = {
     "_words": {"_drive", "_solution", "methods.base"},
     "_auto": {
         "_check", "_drive", "_monitor", "_solution", "_state", "_system", "_vectors", "_words", "kernels.rows",
-        "methods", "policy",
+        "lstsq", "methods", "policy",
     },
     "_small": {
-        "_auto", "_monitor", "_solution", "_threads", "_vectors", "_words", "lstsq", "policy",
+        "_auto", "_monitor", "_solution", "_threads", "_vectors", "_words", "lstsq", "methods.exact",
+        "policy",
     },
     "_warmup": {"_check", "_monitor", "_system", "kernels", "methods", "sources"},
     "_validate": {"_threads", "_vectors", "kernels.rows", "methods", "sources"},
@@ -68,7 +69,7 @@ ROOMS = {
         "_words", "methods",
     },
     "_solve": {
-        "_checkpoint", "_job", "_monitor", "_output", "_small", "_solution", "_stored", "_system", "_validate",
+        "_auto", "_checkpoint", "_job", "_monitor", "_output", "_small", "_solution", "_stored", "_system", "_validate",
         "kernels.rows", "methods", "policy", "sources", "",
     },
 }  # fmt: skip

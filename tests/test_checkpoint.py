@@ -186,7 +186,7 @@ def test_seconds__go_on_from_those_before(tmp_path):
     options = {"rng": 0, "rtol": 1e-9, "checkpoint": tmp_path / "state", "resume": True}
 
     def slowly(event):
-        time.sleep(0.05)
+        time.sleep(0.2)
         if event.seconds > 0.3:
             raise Enough
 

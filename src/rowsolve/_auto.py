@@ -23,11 +23,20 @@ from rowsolve._system import System
 from rowsolve._vectors import norm
 from rowsolve._words import FOR_FAR_ROWS, far_rows, rows_for_the_tail
 from rowsolve.kernels.rows import CSRRows
+from rowsolve.lstsq.dense import sample_agrees
 from rowsolve.methods import Deflated, Direct, Method, Quantile, Randomized, Refined
 from rowsolve.methods.exact import price_of_all
 from rowsolve.methods.factor import SQUARES
 from rowsolve.methods.spectrum import look_at_spectrum, worth_a_look
-from rowsolve.policy.prices import PAIR, SMALL_SYSTEM, orthogonal, small_system
+from rowsolve.policy.prices import (
+    BEGIN,
+    PAIR,
+    SMALL_SYSTEM,
+    SPARSE_NUMBER,
+    compressed_at_once,
+    orthogonal,
+    worth_a_sample,
+)
 
 __all__ = [
     "CLEAN",
@@ -39,13 +48,14 @@ __all__ = [
     "first_choice",
     "is_hopeless",
     "next_choice",
+    "rows_seem_to_agree",
     "rows_share_much",
 ]
 
 # Measured on two cores; what matters are the ratios, which vary little between machines.
 _WORTH_A_SAMPLE = 6  # times p rows: of fewer, to factor all does not take much longer than to factor some
 TALL = 2  # times p rows: of fewer there is no sample to take
-_NOT_TALL = 50  # times the price of a small system, where rows need long and all are soon the best there is
+_NOT_TALL = 600  # times the price of a small system, where rows need long and all are soon the best there is
 _FEW_COLUMNS = 500  # a sample is factored in the time that rows take to converge
 _FEW_COLUMNS_EACH, _PRICE_OF_MANY = 75, 32  # for k right-hand sides that holds up to 75 * (32 + k) columns
 _MOST_COLUMNS = 10_000  # of a dense factor
@@ -76,18 +86,23 @@ def first_choice(system: System, rtol: float, rows_allowed: float = math.inf) ->
     """Return what to begin with, if so many rows may be read."""
     n, p = system.n_rows, system.n_columns
     tiny = _is_tiny(system) and _has_room(system) and rows_allowed >= n
-    at_once = Refined("all" if tiny else "auto")
+    if tiny and system.damp == 0.0 and not system.stored and rows_seem_to_agree(system.rows, system.b):
+        return Choice("Some rows agree with others: ", Direct())
+    all_rows = Refined("all" if tiny else "auto")
     if system.damp > 0.0:
-        return Choice("`damp` asks for a least-squares method: ", at_once)
+        return Choice("`damp` asks for a least-squares method: ", all_rows)
     if tiny:
-        return Choice(SMALL, at_once)
+        return Choice(SMALL, all_rows)
     if system.stored and not _is_sparse(system) and _can_be_factored(system):
         return Choice("The rows are not in memory, so as few as possible were read: ", Direct())
     if not _is_sparse(system) and p <= _few_columns(system) and n >= _WORTH_A_SAMPLE * p and _has_room(system):
+        if not system.stored and not sample_agrees(system.rows.values, system.b):
+            return Choice("A few rows tell that the equations are not solved by a sample: ", Refined())
         few = p <= _FEW_COLUMNS
         return Choice("There are few columns: " if few else "There are several right-hand sides: ", Direct())
     not_tall = n < (_WORTH_A_SAMPLE if p <= _FEW_COLUMNS else TALL) * p
-    if (not_tall and not _is_sparse(system)) or _passes_are_cheaper(system, rtol):
+    at_once = _is_sparse(system) and price_of_all(system) <= 2.0 * _price_of_random_rows(system)
+    if (not_tall and not _is_sparse(system)) or at_once or _passes_are_cheaper(system, rtol):
         return Choice("To read all rows in order is cheaper here than to pick some at random: ", Refined())
     return Choice("", Randomized("uniform", replace=False))
 
@@ -132,6 +147,13 @@ def rows_share_much(system: System, status: Status, rng: np.random.Generator) ->
     return look and look_at_spectrum(system, rng).shared is not None
 
 
+def rows_seem_to_agree(rows: Any, b: np.ndarray) -> bool:
+    """Tell whether there are so many dense rows that it is worth a look at some, and these agree with each other."""
+    if isinstance(rows, CSRRows):
+        return False
+    return worth_a_sample(*rows.values.shape) and sample_agrees(rows.values, b)
+
+
 def _is_plain(system: System) -> bool:
     """Tell whether nothing but the equations asks for an x: neither damping nor bounds."""
     return system.damp == 0.0 and system.bounds is None
@@ -147,7 +169,7 @@ def _is_tiny(system: System) -> bool:
     if _is_sparse(system):
         least = PAIR * n * system.entries_per_row**2  # there are as many pairs in a row, or more
         return least <= SMALL_SYSTEM and price_of_all(system) <= SMALL_SYSTEM
-    return small_system(n, p) <= SMALL_SYSTEM or (n < TALL * p and orthogonal(n, p) <= _NOT_TALL * SMALL_SYSTEM)
+    return compressed_at_once(n, p, system.n_rhs) or (n < TALL * p and orthogonal(n, p) <= _NOT_TALL * SMALL_SYSTEM)
 
 
 def _few_columns(system: System) -> int:
@@ -166,6 +188,12 @@ def _can_be_factored(system: System) -> bool:
     if not _has_room(system):
         return False
     return p <= _MOST_COLUMNS and n >= TALL * p and (not _is_sparse(system) or p**3 < _FACTOR_PER_NUMBER * n * entries)
+
+
+def _price_of_random_rows(system: System) -> float:
+    """Return the price of random rows if the equations agree and A is well conditioned."""
+    rows = _ROWS_TO_CONVERGE * system.n_columns
+    return BEGIN + rows * SPARSE_NUMBER * (system.entries_per_row + _TIME_TO_FIND_A_ROW)
 
 
 def _passes_are_cheaper(system: System, rtol: float) -> bool:

@@ -159,7 +159,7 @@ class Run:
 
     def _follow(self, method: StepMethod) -> Status:
         """Take the steps of a method that judges itself, until x is good or no better x is to be had."""
-        self.system.on_piece = self._on_piece
+        self.system.on_piece, self.system.max_rows = self._on_piece, self.max_rows
         if self.steps is None:
             self.steps = method.steps(self.system, self.x0, self.tolerance, self.rng, self.probe)
         for step in self.steps:

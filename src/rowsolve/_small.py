@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from dataclasses import replace
 from functools import partial
@@ -16,8 +17,9 @@ from rowsolve._solution import History, Residual, Solution, Status
 from rowsolve._threads import available_cores
 from rowsolve._vectors import norm, sum_of_squares
 from rowsolve._words import FOR_FAR_ROWS, by_least_squares, by_rank, converged, far_rows, rows_for_the_tail, too_precise
-from rowsolve.lstsq.dense import fit
-from rowsolve.policy.prices import SMALL_SYSTEM, small_system
+from rowsolve.lstsq.dense import fit, sample_agrees
+from rowsolve.methods.exact import FEW_NUMBERS
+from rowsolve.policy.prices import compressed_at_once, worth_a_sample
 
 __all__ = ["solve_at_once", "solve_small"]
 
@@ -29,19 +31,29 @@ _IN_RANGE = 1e200  # sums of squares that are well in range
 
 def solve_at_once(A: Any, b: Any, rtol: Any, atol: Any, threads: Any) -> Solution | None:
     """Return the solution of two small arrays that need no look at what else they could be; None if they do."""
-    if type(A) is not np.ndarray or type(b) is not np.ndarray or A.ndim != 2 or b.shape[:1] != A.shape[:1]:
+    if type(b) is not np.ndarray or (type(A) is not np.ndarray and not _can_be_written_out(A)):
+        return None
+    if A.ndim != 2 or b.shape[:1] != A.shape[:1]:
         return None
     (n, p), many = A.shape, b.shape[1:]
     plain = A.dtype in _EPS and b.dtype in _EPS and type(rtol) is type(atol) is float and threads is None
     if not plain or b.ndim > 2 or many == (0,) or not (0.0 <= rtol < math.inf and atol == 0.0):
         return None
-    if not n >= p > 0 or small_system(n, p) > SMALL_SYSTEM:
+    if not n >= p > 0 or not compressed_at_once(n, p, *many):
+        return None
+    if type(A) is np.ndarray and worth_a_sample(n, p) and sample_agrees(A, b):
         return None
     if many == (1,):
         found = solve_at_once(A, b[:, 0], rtol, atol, threads)
         return None if found is None else replace(found, x=found.x[:, None])
     tolerance = Tolerance(rtol, atol, max(_EPS[A.dtype], _EPS[b.dtype]))
     return solve_small(A, b.astype(float, copy=False), np.zeros((*many, p)), 0.0, tolerance, available_cores())
+
+
+def _can_be_written_out(A: Any) -> bool:
+    """Tell whether A is a small sparse matrix of scipy."""
+    sparse = sys.modules.get("scipy.sparse")  # if nobody has imported it, A is none of its
+    return sparse is not None and sparse.issparse(A) and A.ndim == 2 and A.shape[0] * A.shape[1] <= FEW_NUMBERS
 
 
 def solve_small(
@@ -51,7 +63,14 @@ def solve_small(
     started = time.perf_counter()
     if not 1.0 / _IN_RANGE < (square := sum_of_squares(b.reshape(-1))) < _IN_RANGE:
         return None
-    (n, p), sides, starts = A.shape, b.reshape(len(b), -1), np.atleast_2d(x0)
+    (n, p), sides, starts, n_numbers, itemsize = (
+        A.shape,
+        b.reshape(len(b), -1),
+        np.atleast_2d(x0),
+        A.size,
+        A.dtype.itemsize,
+    )
+    A = A if isinstance(A, np.ndarray) else A.toarray()
     with np.errstate(all="ignore"):
         found = fit(A.astype(float, copy=False), sides, starts, damp, tolerance, threads)
     if found is None:
@@ -86,7 +105,7 @@ def solve_small(
         method="refined",
         rows_read=rows_read,
         passes=rows_read / n,
-        bytes_read=float(rows_read * (A.size // n) * A.dtype.itemsize),
+        bytes_read=float(rows_read * (n_numbers // n) * itemsize),
         seconds=time.perf_counter() - started,
         compile_seconds=0.0,
         rows_off=np.empty(0, np.int64),

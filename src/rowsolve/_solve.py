@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from rowsolve import _validate
+from rowsolve._auto import rows_seem_to_agree
 from rowsolve._checkpoint import Checkpoint, memory_in
 from rowsolve._job import Job
 from rowsolve._monitor import Tolerance
@@ -192,7 +193,7 @@ def solve(
         drop = _validate.outliers_of(outliers, chosen, sides, plain=damping == 0.0 and limits is None)
         generator = _validate.generator_of(rng)
         at_once = checkpoint is None and not resume and callback is None and memory is None and not drop
-        if at_once and limits is None and check == "sampled" and _is_small(chosen, source, max_rows, seconds):
+        if at_once and limits is None and check == "sampled" and _is_small(chosen, source, sides, max_rows, seconds):
             matrix = matrix_of(source.rows, source.shape)
             solution = solve_small(matrix, sides, start, damping, tolerance, n_threads, auto=chosen is None)
             if solution is not None:
@@ -215,12 +216,14 @@ def solve(
     return _as_given(solution, b)
 
 
-def _is_small(method: Method | None, source: Source, max_rows: float, seconds: float) -> bool:
+def _is_small(method: Method | None, source: Source, b: np.ndarray, max_rows: float, seconds: float) -> bool:
     """Tell whether the rows are in memory, and so few that LAPACK takes next to no time."""
     n, p = source.shape
     if isinstance(source, StoredRows) or max_rows < n or method not in (None, _REFINED):
         return False
-    return seconds == math.inf and is_small(source.rows, n, p)
+    if seconds < math.inf or not is_small(source.rows, n, p, b[0].size):
+        return False
+    return method is not None or not rows_seem_to_agree(source.rows, b)
 
 
 def _as_given(solution: Solution, b: Any) -> Solution:

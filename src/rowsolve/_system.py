@@ -29,7 +29,8 @@ from rowsolve._state import (
 from rowsolve._threads import run_together
 from rowsolve._vectors import sum_of_squares
 from rowsolve.kernels.rows import NON_FINITE, ZERO, ZERO_AGAINST_B, CSRRows, frozen, norms_at, norms_of
-from rowsolve.lstsq.sparse import widest_row
+from rowsolve.lstsq.band import NARROW, Layout, look_for_band, widest_row
+from rowsolve.policy.prices import worth_a_look_for_band
 
 if TYPE_CHECKING:
     from rowsolve.sources import Source
@@ -40,6 +41,7 @@ __all__ = ["Clock", "OutOfTime", "Part", "Piece", "System", "TooLong"]
 # seed gives the same bits.
 WORK_OF_A_BURST = 10_000_000
 _PRODUCTS_A_SECOND = 8e9  # multiplications of matrices by BLAS on one core, or on two that are busy
+_ROWS_TO_LOOK_AT = 64  # for the norms of columns
 _WORK_OF_A_THREAD = 300_000  # numbers used: about 0.3 ms, where waking another thread takes 0.1 ms
 
 
@@ -153,6 +155,8 @@ class System:
         False if other x within the bounds are known to fit as well.
     spectrum : Spectrum or None
         What some rows tell of the singular values of A, once they have been looked at.
+    max_rows : float
+        How many rows may be read in all, where a method reads many without a break.
     room : float
         Bytes that a method may use for what it makes of the rows.
     residual_norm : float
@@ -192,7 +196,7 @@ class System:
         self.unique = True
         self.spectrum: Any = None
         self.residual_norm = math.nan
-        self.rows_read = 0
+        self.rows_read, self.max_rows = 0, math.inf
         self.odd = np.full(3, -1)
         self.contradiction: int | None = None
         self.on_piece: Callable[[], Any] = _nothing
@@ -211,11 +215,39 @@ class System:
         return np.array([self.norm_b]) if self.n_rhs == 1 else np.linalg.norm(self.b, axis=0)
 
     @cached_property
-    def row_pairs(self) -> tuple[float, int]:
-        """Of sparse rows: how many pairs of numbers are in one row, and how many columns apart these are at most."""
+    def row_pairs(self) -> float:
+        """How many pairs of numbers are in one row, of sparse rows."""
+        lengths = np.diff(self.rows.indptr).astype(float)
+        return sum_of_squares(lengths)
+
+    @cached_property
+    def unevenness(self) -> float:
+        """The norm of the largest column over that of the smallest that is not zero, in some rows that are in memory.
+
+        Conjugate gradients take that much longer, or even more.
+        """
+        if self.stored:
+            return 1.0
+        if isinstance(self.rows, CSRRows):
+            squares = np.bincount(self.rows.indices, weights=self.rows.data**2.0)
+        else:
+            some = self.rows.values[:: max(1, self.n_rows // _ROWS_TO_LOOK_AT)][:_ROWS_TO_LOOK_AT].astype(float)
+            squares = np.einsum("ij,ij->j", some, some)
+        squares = squares[squares > 0.0]
+        return math.sqrt(float(squares.max() / squares.min())) if squares.size else 1.0
+
+    @cached_property
+    def layout(self) -> Layout | None:
+        """How narrow a band the Gram matrix of sparse rows is, where that is worth a look; else None."""
+        if self.stored or not isinstance(self.rows, CSRRows):
+            return None
         _, indices, indptr = self.rows
-        lengths = np.diff(indptr).astype(float)
-        return sum_of_squares(lengths), widest_row(indices, indptr)
+        n, p, widest = self.n_rows, self.n_columns, widest_row(indices, indptr)
+        if widest > NARROW and not worth_a_look_for_band(n, p, indices.size, self.row_pairs):
+            return None
+        from scipy import sparse
+
+        return look_for_band(sparse.csr_array(tuple(self.rows), shape=(n, p)), widest)
 
     def pieces(self, times_used: int = 1, n_rows: int | None = None, skip: int = 0) -> Iterator[Piece]:
         """Yield all rows in pieces: one counted pass, which Ctrl-C and the deadline can end.
@@ -230,6 +262,14 @@ class System:
             yield piece
             self._end_piece(piece)
         self.all_checked |= n_rows is None
+
+    def end_passes(self, count: int) -> None:
+        """Count passes that were made without a break."""
+        self.rows_read += count * self.n_rows
+        self.all_checked = True
+        self.use_all()
+        self.on_piece()
+        self.keep_time()
 
     def _end_piece(self, piece: Piece) -> None:
         self.rows_read += piece.n_rows
@@ -439,8 +479,8 @@ class System:
     }
     derived: ClassVar[tuple[str, ...]] = (
         "source", "rows", "b", "n_rhs", "norm_b", "n_rows", "n_columns", "arrangement", "entries_per_row", "clock",
-        "threads", "damp", "bounds", "spectrum", "on_piece", "room", "largest_b", "norms_b",
-        "row_pairs",
+        "threads", "damp", "bounds", "spectrum", "on_piece", "room", "max_rows", "largest_b", "norms_b",
+        "row_pairs", "layout", "unevenness",
     )  # fmt: skip
 
     def state(self) -> dict[str, Any]:

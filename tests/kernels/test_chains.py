@@ -10,7 +10,7 @@ from conftest import JIT
 
 import rowsolve
 from rowsolve._system import System
-from rowsolve.kernels import chains
+from rowsolve.kernels import rounds
 from rowsolve.methods.oblivious import ONE_BY_ONE, Chains, ObliviousPlan
 from rowsolve.sources import open_rows
 
@@ -134,12 +134,12 @@ def test_chains__are_the_same_bits_when_a_thread_is_lost_in_the_middle_of_a_leg(
     def late(me, proceed, meeting, legs):
         if me == 1:
             own = slice(n_chains, n_chains + 2)
-            assert chains._take(0, 0, me, meeting, legs) == 1
+            assert rounds.take(0, 0, me, meeting, legs.gained.shape[1]) == 1
             legs.iterates[:, own] = np.nan
             begun.set()
             go.wait(30)
             legs.iterates[:, own] = np.inf
-            chains._show(0, 1, n_chains, meeting, legs)
+            rounds.show(0, 1, n_chains, meeting, legs.gained.shape[1])
         assert begun.wait(30)
         return proceed()
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from rowsolve.lstsq.state import compress, compress_sparse, slopes_at
+from rowsolve.lstsq.state import compress, slopes_at
 
 
 @pytest.mark.parametrize("make", [np.asarray, np.asfortranarray, sparse.csr_array, lambda A: A.astype(np.float32)])
@@ -50,8 +50,22 @@ def test_slopes__are_those_of_two_products(make):
     np.testing.assert_allclose(squares, (r**2).sum(axis=0))
 
 
-def test_sparse_state__keeps_the_gram_matrix_sparse():
-    A = sparse.random_array((200, 30), density=0.1, rng=np.random.default_rng(4), format="csr")
-    state = compress_sparse(A, np.ones((200, 1)))
-    assert sparse.issparse(state.gram)
-    np.testing.assert_allclose(state.gram.toarray(), (A.T @ A).toarray())
+@pytest.mark.parametrize("p", [2, 7, 21, 30, 200, 300])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_state__is_that_of_the_products_whatever_the_number_of_columns(p, order):
+    rng = np.random.default_rng(p)
+    A, b = np.asarray(rng.standard_normal((60_000 // p, p)), order=order), rng.standard_normal((60_000 // p, 2))
+    state = compress(A, b, threads=2)
+    np.testing.assert_allclose(np.triu(state.gram), np.triu(A.T @ A), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(state.sides, A.T @ b, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(state.squares, (b**2).sum(axis=0))
+
+
+@pytest.mark.compiled
+def test_slopes__of_a_large_array_are_made_by_a_kernel():
+    rng = np.random.default_rng(3)
+    A, b, x = rng.standard_normal((60_000, 20)), rng.standard_normal((60_000, 1)), rng.standard_normal((20, 3))
+    slope, squares = slopes_at(A, b, x, threads=2)
+    r = np.column_stack([b, np.zeros((60_000, 2))]) - A @ x
+    np.testing.assert_allclose(slope, A.T @ r, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(squares, (r**2).sum(axis=0))

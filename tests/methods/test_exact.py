@@ -8,7 +8,7 @@ import rowsolve
 from rowsolve import Refined, Status
 from rowsolve._monitor import Tolerance
 from rowsolve._system import System
-from rowsolve.methods.exact import AllRows, leaves_sparse_factor
+from rowsolve.methods.exact import AllRows, makes_a_band
 from rowsolve.sources import open_rows
 
 EPS = np.finfo(float).eps
@@ -81,7 +81,7 @@ def test_sparse_systems__are_solved_exactly(change, scale, noise):
     A = change(network(400, 90, rng), rng)
     b = A @ rng.standard_normal(90) + noise * rng.standard_normal(A.shape[0])
     A, b = (scale * A).tocsr(), scale * b
-    assert leaves_sparse_factor(system_of(A)) == (change is not dense_row)
+    assert makes_a_band(system_of(A)) == (change is not dense_row)
     solution = rowsolve.solve(A, b, Refined("all"), rng=0)
     assert_right(solution, A, b)
     assert solution.rank == 90
@@ -203,9 +203,9 @@ def test_compressing__goes_on_where_it_was_saved(n_sides, monkeypatch):
     assert again.system.rows_read == 300 - 3 * 50
 
 
-def test_sparse_factor__is_taken_where_rows_are_narrow():
+def test_band__is_made_where_rows_are_narrow():
     rng = np.random.default_rng(0)
     narrow, wide = network(3000, 600, rng), sparse.random_array((3000, 600), density=0.005, rng=rng, format="csr")
-    assert leaves_sparse_factor(system_of(narrow))
-    assert not leaves_sparse_factor(system_of(wide))
-    assert not leaves_sparse_factor(system_of(narrow.toarray()))
+    assert makes_a_band(system_of(narrow))
+    assert not makes_a_band(system_of(wide))
+    assert not makes_a_band(system_of(narrow.toarray()))

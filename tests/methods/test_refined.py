@@ -216,7 +216,7 @@ def test_a_condition_of_1e10__gives_neither_a_wrong_x_nor_an_endless_run(method,
     error = relative_error(solution.x, x)
     assert solution.status in (Status.CONVERGED, Status.PRECISION)
     assert solution.status is Status.PRECISION or error <= 5 * rtol
-    assert error <= 5 * solution.error_estimate  # b is rounded as well
+    assert error <= 10 * solution.error_estimate  # b is rounded as well
     assert solution.passes < 50
 
 

@@ -135,6 +135,16 @@ def add_gram(rows, order, out):  # out: INOUT
 
 
 @kernel
+def add_band(rows, out):  # out: INOUT
+    """Add ``sum(a_i a_i')`` over all sparse rows to `out`: entry (j, j + d) to ``out[j, d]``; columns are in order."""
+    for i in range(rows.indptr.size - 1):
+        for k in range(rows.indptr[i], rows.indptr[i + 1]):
+            j, value = rows.indices[k], np.float64(rows.data[k])
+            for m in range(k, rows.indptr[i + 1]):
+                out[j, rows.indices[m] - j] += value * rows.data[m]
+
+
+@kernel
 def solve_transposed(factor, vectors):  # vectors: INOUT
     """Replace each of an even number of `vectors` by ``R'**-1`` times it; `factor` is the upper triangle R.
 

@@ -10,18 +10,16 @@ import numpy as np
 from scipy.linalg import lapack
 
 from rowsolve._blas import blas_threads
-from rowsolve._vectors import sum_of_squares
 from rowsolve.lstsq.normal import Fit, factor_gram, fit_normal
 from rowsolve.lstsq.orthogonal import Orthogonal
-from rowsolve.lstsq.sparse import factor_sparse_gram, widest_row
-from rowsolve.lstsq.state import compress, compress_sparse, slopes_at
-from rowsolve.policy.prices import leaves_sparse_factor
+from rowsolve.lstsq.state import compress, slopes_at
 
-__all__ = ["Fit", "fit"]
+__all__ = ["Fit", "fit", "sample_agrees"]
 
 _EPS = float(np.finfo(float).eps)
 _BY_CONDITION = 4.0  # units of rounding that an orthogonal factor leaves
-_WRITTEN_OUT = 2e9  # multiplications of a dense factor of sparse rows, at most
+_SPARE = 8  # rows beside p that tell whether they agree
+_AGREES = 1e-10  # of the sum of the terms of a row: rounding, and no noise that matters
 _LEAST = 1e-280  # sum of squares below which rows may be too small to be squared
 _FEW_COLUMNS = 64  # for which scipy takes one thread
 _BLOCK = 64  # columns that LAPACK takes at a time
@@ -42,11 +40,11 @@ def fit(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: An
 
     By the normal equations where A is tall and not too ill-conditioned for them, else by an orthogonal factor. x is
     refined with fresh residuals until it meets the `tolerance` or does not get better any more. None if A is not
-    finite or its squares leave the range of float64, or if those of sparse rows do not tell x.
+    finite or its squares leave the range of float64.
 
     Parameters
     ----------
-    A : ndarray or CSR matrix of shape (n, p), float64
+    A : ndarray of shape (n, p), float64
     b : ndarray of shape (n, k)
     x0 : ndarray of shape (k, p)
     damp : float
@@ -55,11 +53,6 @@ def fit(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: An
         How many may work.
     """
     n, p = A.shape
-    if not isinstance(A, np.ndarray):
-        found = _of_sparse_rows(A, b, x0, damp, tolerance, threads) if n * p > _FEW_NUMBERS else None
-        if found is not None or n * float(p) * min(n, p) > _WRITTEN_OUT:
-            return found
-        A = A.toarray()
     found, work = None, n * float(p) * min(n, p)
     if n > p:
         with blas_threads(math.inf, 1):
@@ -74,6 +67,26 @@ def fit(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: An
         return _by_qr(A, b, x0, damp, tolerance)
 
 
+def sample_agrees(A: np.ndarray, b: np.ndarray) -> bool:
+    """Tell whether some rows satisfy the solution of p others: then it is not worth while to read them all.
+
+    It is a guess: whoever relies on it must look at other rows. `b` has one column or several.
+    """
+    n, p = A.shape
+    order = np.linspace(0, n - 1, p + _SPARE).astype(int)
+    spare = np.zeros(order.size, dtype=bool)
+    spare[np.linspace(0, order.size - 1, _SPARE).astype(int)] = True
+    others = order[~spare]
+    rows, spare_rows = A[others].astype(float, copy=False), A[order[spare]].astype(float, copy=False)
+    with blas_threads(math.inf, 1), np.errstate(all="ignore"):
+        try:
+            x = np.linalg.solve(rows, b[others])
+        except np.linalg.LinAlgError:
+            return False
+        off = np.abs(b[order[spare]] - spare_rows @ x)
+        return bool((off <= _AGREES * (np.abs(spare_rows) @ np.abs(x))).all())
+
+
 def _by_squares(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: Any, threads: int) -> Fit | None:
     """Solve the normal equations; None if the squares of A have lost what is needed."""
     state = compress(A, b, threads)
@@ -81,19 +94,6 @@ def _by_squares(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, toler
     if factor is None:
         return None
     return fit_normal(state, factor, x0, damp, tolerance, partial(slopes_at, A, b, threads=threads))
-
-
-def _of_sparse_rows(A: Any, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: Any, threads: int) -> Fit | None:
-    """Solve the normal equations of sparse rows; None if that cannot be done."""
-    (n, p), width = A.shape, widest_row(A.indices, A.indptr)
-    lengths = np.diff(A.indptr).astype(float)
-    narrow = leaves_sparse_factor(sum_of_squares(lengths), p, width)
-    with blas_threads(float(p) ** 3, 1):
-        state = compress_sparse(A, b, width) if narrow else compress(A, b)
-        factor = (factor_sparse_gram if narrow else factor_gram)(state.gram, damp) if n >= p or damp else None
-        if factor is None:
-            return None
-        return fit_normal(state, factor, x0, damp, tolerance, partial(slopes_at, A, b, threads=threads))
 
 
 def _by_qr(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: Any) -> Fit:
@@ -140,7 +140,7 @@ def _at_a_glance(A: np.ndarray, b: np.ndarray, x0: np.ndarray, tolerance: Any) -
     condition = math.sqrt(p) * _norm(inverse) if info == 0 else math.inf
     if condition < _SAFE:
         x = (inverse @ sides) / lengths[:, None]
-        rank, spread, turned = p, _norm(inverse / lengths[:, None]), 0.0
+        rank, spread, turned = p, _norm(inverse / lengths[:, None]), np.zeros(k)
     else:
         found = _least_norm(triangle * _upper(p), sides, lengths, _EPS * n)
         if found is None:

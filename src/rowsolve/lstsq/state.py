@@ -17,12 +17,12 @@ import numpy as np
 from rowsolve._blas import blas_threads
 from rowsolve._threads import run_together
 
-__all__ = ["Compressed", "compress", "compress_sparse", "slopes_at"]
+__all__ = ["Compressed", "compress", "slopes_at"]
 
 _NUMBERS = 1 << 16  # of a block of rows: 512 KB, which stay in the cache of a core
 _FEW = 22  # columns, for which blocks must be smaller to make many numbers: numpy counts to 500
 _NARROW = 256  # columns, for fewer of which several blocks are taken in one call
-_NARROWEST, _MOST_COLUMNS = 64, 4000  # of a band that is made as an array
+_FEW_VECTORS, _MANY_NUMBERS = 3, 1_000_000  # in x, and in A: a kernel reads A once for the first, BLAS twice
 _READING = 32.0  # multiplications in the time that it takes to read a number from memory
 _WORK_OF_A_THREAD = 1e7  # multiplications for which it pays to wake another thread
 
@@ -32,7 +32,7 @@ class Compressed(NamedTuple):
 
     Attributes
     ----------
-    gram : ndarray of shape (p, p)
+    gram : ndarray of shape (p, p), or Band
         Only its upper triangle counts.
     sides : ndarray of shape (p, k)
         ``A'b``, a column for each right-hand side.
@@ -41,7 +41,7 @@ class Compressed(NamedTuple):
     n_rows : int
     """
 
-    gram: np.ndarray
+    gram: Any
     sides: np.ndarray
     squares: np.ndarray
     n_rows: int
@@ -124,32 +124,13 @@ def _dense_gram(A: Any) -> np.ndarray:
     return gram
 
 
-def compress_sparse(A: Any, b: np.ndarray, width: int | None = None) -> Compressed:
-    """Compress the rows of a CSR matrix, whose Gram matrix is kept sparse.
-
-    If no row is wider than `width` columns, it is a band. A narrow one is made as an array: that takes half the time.
-    """
-    few = width is not None and width <= _NARROWEST and A.shape[1] <= _MOST_COLUMNS
-    gram = _band_of(_dense_gram(A), width or 0) if few else (A.T @ A).tocsc()
-    return Compressed(gram, A.T @ b, np.vecdot(b.T, b.T), A.shape[0])
-
-
-def _band_of(gram: np.ndarray, width: int) -> Any:
-    """Return the symmetric matrix whose upper triangle is within a band of `gram`, as CSC."""
-    from scipy import sparse
-
-    offsets = range(min(width + 1, len(gram)))
-    diagonals = [gram.diagonal(offset) for offset in offsets]
-    both = [*diagonals, *diagonals[1:]]
-    return sparse.diags_array(both, offsets=[*offsets, *(-offset for offset in offsets[1:])]).tocsc()
-
-
-def _slopes_of_sparse(A: Any, b: np.ndarray, x: np.ndarray, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
-    """Do that for sparse rows: a kernel takes an x and a column without a right-hand side at a time."""
+def _slopes_by_kernel(A: Any, b: np.ndarray, x: np.ndarray, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+    """Do that by a kernel, which takes an x and a column without a right-hand side at a time."""
     from rowsolve.kernels.gradient import add_gradients
-    from rowsolve.kernels.rows import CSRRows, frozen
+    from rowsolve.kernels.rows import CSRRows, DenseRows, frozen
 
-    rows, (p, m), k = CSRRows(*map(frozen, (A.data, A.indices, A.indptr))), x.shape, b.shape[1]
+    (p, m), k = x.shape, b.shape[1]
+    rows = DenseRows(frozen(A)) if isinstance(A, np.ndarray) else CSRRows(*map(frozen, (A.data, A.indices, A.indptr)))
     slope, squares = np.zeros((p, m)), np.zeros(m)
     for c in range(max(k, m - k)):
         pair = [(place, column) for place, column in enumerate((c, k + c)) if column < (k, m)[place]]
@@ -164,14 +145,19 @@ def _slopes_of_sparse(A: Any, b: np.ndarray, x: np.ndarray, start: int, stop: in
 
 
 def _slopes_of_part(A: Any, b: np.ndarray, x: np.ndarray, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
-    if not isinstance(A, np.ndarray):
-        return _slopes_of_sparse(A, b, x, start, stop)
     p, k = x.shape
+    if not isinstance(A, np.ndarray) or (k <= _FEW_VECTORS and A.size >= _MANY_NUMBERS and A.flags.c_contiguous):
+        return _slopes_by_kernel(A, b, x, start, stop)
     slope, squares = np.zeros((p, k)), np.zeros(k)
     step = max(1, _NUMBERS // p)
     for first in range(start, stop, step):
         last = min(first + step, stop)
         rows = A[first:last].astype(float, copy=False)
+        if k == 1:  # vectors take less time than matrices of one column
+            off = b[first:last, 0] - rows @ x[:, 0]
+            slope[:, 0] += off @ rows
+            squares[0] += off @ off
+            continue
         r = -(rows @ x)
         r[:, : b.shape[1]] += b[first:last]
         slope += rows.T @ r

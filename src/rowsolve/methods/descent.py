@@ -23,9 +23,27 @@ from rowsolve._state import (
     state_of,
     tuple_of,
 )
+from rowsolve._system import WORK_OF_A_BURST
+from rowsolve._threads import run_as_one
 from rowsolve._vectors import norm, norms, products
+from rowsolve.kernels.descent import (
+    AMPLIFICATION,
+    AT_ITS_END,
+    FLAT,
+    LAST_STEP,
+    LOST,
+    N_NUMBERS,
+    RESIDUAL_SQ,
+    STILL,
+    TOP,
+    WORTH,
+    Limits,
+    room_for_steps,
+    run_steps,
+)
 from rowsolve.kernels.gradient import ROWS_OF_A_SUM, add_gradients
 from rowsolve.kernels.many import add_gradients_of_many, laid_out
+from rowsolve.kernels.rounds import call_off, new_meeting
 from rowsolve.kernels.rows import DenseRows
 from rowsolve.methods.factor import Factor, find_odd_rows
 
@@ -45,11 +63,11 @@ _NOTHING = 1e-300  # a gradient of the probe: all rows are zero, or their square
 _SPENT = 1e-6  # a probe so short says little but what rounding made of it
 _ROWS_AT_ONCE = 2048  # in one matrix product
 _ROUNDING_OF_LONG_SUMS = 4.0  # units, of sums whose terms have one sign
-_FLAT = 64.0  # the same of a curvature beside the largest
-_LOST = 6.0  # units of rounding in which a gradient is nothing but that
-_NULL = 64.0  # the same of A z, if no row reaches z
+_NULL = 64.0  # units of rounding of A z, if no row reaches z
 _CLEAR = 1e-10  # of its square: what is left of a probe beside its part that no row reaches
-_AT_ITS_END = 1e-13  # the length of a probe that takes its own steps and can hardly get shorter
+_STUCK, _STUCK_STEPS = 0.9, 5  # of the length of a probe some steps before
+_STEPS_AT_ONCE = 8  # after so many it is known how fast the error falls
+_LOOKS_PER_NUMBER = 0.1  # at a word of memory, in the time in which a pass uses a number
 
 
 class Descent:
@@ -115,6 +133,8 @@ class Descent:
         self.drift: np.ndarray = np.zeros(system.n_rhs)
         self._inherited: np.ndarray | None = None
         self.still, self.amplification, self._unit = np.zeros(len(self.at), dtype=bool), 0.0, 0.0
+        self.direction = self._worth = np.empty(0)  # as `_set_out` finds them
+        self._worth_at_start = 0.0
         self._told = False  # whether a probe has come to its end
         self.no_time_for_factor = self.squares_fail = False
         self.under_way: tuple[int, np.ndarray, np.ndarray] | None = None
@@ -160,6 +180,70 @@ class Descent:
             self.factor.project(probe)
         return probe[0]
 
+    def advance(self, wanted: np.ndarray, enough: np.ndarray) -> list[np.ndarray]:
+        """Take a step, or some in one call where passes are short; return the `steepness` after each.
+
+        There is no need for another one when the error of each x is at most `enough`.
+        """
+        n_steps = self._steps_at_once()
+        if n_steps > 1:
+            return self._take_steps(n_steps, float(enough[0]))
+        self.step(wanted)
+        return [self.steepness]
+
+    def _steps_at_once(self) -> int:
+        """Return how many steps are taken in one call: some where that takes no longer than a burst, else one."""
+        system = self.system
+        plain = system.n_rhs == 1 and system.bounds is None and self.factor is None and self.outliers is None
+        if not plain or system.stored:
+            return 1
+        numbers = system.n_rows * system.entries_per_row
+        if numbers > WORK_OF_A_BURST:
+            return 1
+        return int(min(_STEPS_AT_ONCE, (system.max_rows - system.rows_read) / system.n_rows))
+
+    def _take_steps(self, n_steps: int, enough: float) -> list[np.ndarray]:
+        """Take up to `n_steps` in a kernel, which does what `step` does."""
+        system, started, p = self.system, self.system.clock.elapsed, self.system.n_columns
+        numbers = system.n_rows * system.entries_per_row
+        n_threads = system.threads_for(n_steps * numbers)
+        course, sums = room_for_steps(n_threads, n_steps, p)
+        course.vectors[0, 0] = self.at, self.slope, self.direction
+        state = course.numbers[0, 0]
+        state[WORTH : WORTH + 2], state[STILL : STILL + 2] = self._worth, self.still
+        state[RESIDUAL_SQ:N_NUMBERS] = self.residual_sq[0], self._top, self.amplification, self.last_step[0], 0.0
+        limits = Limits(
+            system.damp**2, self._unit, enough, float(self.drift[0]), LOST * _EPS * self._worth_at_start,
+            min(1.0, p / system.n_rows), self._null_sq > 0.0,
+        )  # fmt: skip
+        meeting = new_meeting(n_threads)
+
+        def run(me: int) -> int:
+            patience = int(_LOOKS_PER_NUMBER * numbers / n_threads)
+            return run_steps(system.rows, system.b, limits, n_steps, patience, me, meeting, course, sums)
+
+        taken = run_as_one([partial(run, me) for me in range(n_threads)], lambda: call_off(meeting))
+        self.at, self.slope, self.direction = course.vectors[taken % 2, 0].copy()
+        state, seen = course.numbers[taken % 2, 0], course.seen[0, :taken]
+        self._worth, self.still = state[WORTH : WORTH + 2].copy(), state[STILL : STILL + 2] != 0.0
+        self.residual_sq, self.last_step = state[[RESIDUAL_SQ]], state[[LAST_STEP]]
+        self._top, self.amplification, self.fresh = float(state[TOP]), float(state[AMPLIFICATION]), False
+        self._downhill = self._unit * self.slope
+        if not self._null_sq:
+            self._told |= bool((seen[:, 0] < _SPENT**2).any())
+            self._seen += [(size_sq, worth) for size_sq, worth, _ in seen.tolist() if size_sq >= AT_ITS_END**2]
+        self.error = norms(self._downhill[:-1]) * self.amplification
+        self._make_sure_finite(self.slope)
+        self.seconds_a_pass = (system.clock.elapsed - started) / max(1, taken)
+        system.end_passes(taken)
+        return list(seen[:, 2:].copy())
+
+    def _make_sure_finite(self, gradients: np.ndarray) -> None:
+        """Raise if there is NaN or infinity in A, or its squares leave the range."""
+        if not np.isfinite(gradients).all():
+            find_odd_rows(self.system, np.arange(self.system.n_rows))
+            raise ValueError("the squares of `A` and `b` leave the range of float64: rescale them.")
+
     def step(self, wanted: np.ndarray | None = None) -> None:
         """Go as far as the gradient falls along the direction, and turn: one pass for all x, or for those `wanted`."""
         moving = self._moving(wanted)
@@ -170,7 +254,7 @@ class Descent:
         self._top = max(self._top, float(_ratios(curvatures, sizes_sq).max()))
         lengths = _ratios(before, curvatures)
         if self.factor is None:  # a direction that no row reaches is one of rounding, and its end is far away
-            self.still[moving] |= curvatures <= _FLAT * _EPS * self._top * sizes_sq
+            self.still[moving] |= curvatures <= FLAT * _EPS * self._top * sizes_sq
         lengths[self.still[moving]] = 0.0
         self.at[moving] += lengths * direction
         self.slope[moving] += lengths * change
@@ -192,7 +276,7 @@ class Descent:
         """Return which vectors a step moves: all, or, of several x, those `wanted`, and the probe as long as it can."""
         if wanted is None or self.system.n_rhs == 1:
             return slice(None)
-        return np.append(wanted, norm(self.at[-1]) > _AT_ITS_END)
+        return np.append(wanted, norm(self.at[-1]) > AT_ITS_END)
 
     def _set_out(self) -> None:
         if self.factor is None:  # any unit will do that keeps squares in range
@@ -239,10 +323,10 @@ class Descent:
     def _ask_probe(self) -> None:
         probe_norm, worth_norm = norm(self.at[-1]), norm(self._downhill[-1])
         self._told |= probe_norm < _SPENT
-        if probe_norm < _AT_ITS_END:
+        if probe_norm < AT_ITS_END:
             return
         if self.factor is None:  # a gradient that was only updated may become smaller than any that is computed
-            worth_norm = max(worth_norm, _LOST * _EPS * self._worth_at_start)
+            worth_norm = max(worth_norm, LOST * _EPS * self._worth_at_start)
         self._seen.append((probe_norm**2, worth_norm))
         self.amplification = max(self.amplification, probe_norm / worth_norm if worth_norm > 0.0 else 0.0)
 
@@ -250,6 +334,14 @@ class Descent:
     def steepness(self) -> np.ndarray:
         """How far each x would go downhill, by the model of the preconditioner."""
         return norms(self._downhill[:-1])
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the probe gets no shorter although its gradient does: some directions are in no row, or nearly so."""
+        if self.factor is not None or self._null_sq or len(self._seen) < _STUCK_STEPS:
+            return False
+        (before, worth_before), (now, worth) = self._seen[-_STUCK_STEPS], self._seen[-1]
+        return now > _STUCK**2 * before and worth < _STUCK / 2 * worth_before
 
     @property
     def found_null_space(self) -> bool:
@@ -274,7 +366,7 @@ class Descent:
 
         Times `_unit`: without it squares may leave the range of float64.
         """
-        unit = _LOST * _EPS * (self._unit * math.sqrt(self._top * min(1.0, self.system.n_columns / self.system.n_rows)))
+        unit = LOST * _EPS * (self._unit * math.sqrt(self._top * min(1.0, self.system.n_columns / self.system.n_rows)))
         return unit * (np.sqrt(energies) + math.sqrt(self._top) * norms(self.at))
 
     def _look_for_rounding(self, energies: np.ndarray) -> None:
@@ -335,9 +427,7 @@ class Descent:
             self.under_way = (n_done, gradients, squares) if resumable else None
         self.under_way = None
         system.use_all()
-        if not np.isfinite(gradients).all():
-            find_odd_rows(system, np.arange(system.n_rows))
-            raise ValueError("the squares of `A` and `b` leave the range of float64: rescale them.")
+        self._make_sure_finite(gradients)
         self.seconds_a_pass = self.system.clock.elapsed - started
         return gradients, squares
 

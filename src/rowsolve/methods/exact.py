@@ -12,24 +12,23 @@ from rowsolve._blas import blas_threads
 from rowsolve._solution import Status
 from rowsolve._state import StateError, array, check_keys, integer, named, optional, packed
 from rowsolve._system import Piece
-from rowsolve._vectors import norm, norms, sum_of_squares
+from rowsolve._vectors import norm, norms
 from rowsolve.kernels.rows import CSRRows
+from rowsolve.lstsq.band import compress_to_band, factor_band
 from rowsolve.lstsq.box import fit_within
 from rowsolve.lstsq.dense import fit
 from rowsolve.lstsq.normal import Fit, factor_gram, fit_normal
-from rowsolve.lstsq.sparse import factor_sparse_gram
-from rowsolve.lstsq.state import Compressed, compress, compress_sparse, slopes_at
+from rowsolve.lstsq.state import Compressed, compress, slopes_at
 from rowsolve.methods.base import Step
 from rowsolve.methods.factor import QR_PER_PRODUCT, SQUARES, find_odd_rows
 from rowsolve.policy import prices
 from rowsolve.policy.prices import (
+    PAIR,
     PRODUCT,
-    SMALL_SYSTEM,
     a_pass,
+    compressed_at_once,
     dense_gram_of_sparse,
     gram,
-    small_system,
-    sparse_gram,
 )
 
 if TYPE_CHECKING:
@@ -43,11 +42,12 @@ __all__ = [
     "by_lapack",
     "fits_lapack",
     "is_small",
-    "leaves_sparse_factor",
+    "makes_a_band",
     "matrix_of",
     "price_of_all",
 ]
 
+FEW_NUMBERS = 100_000  # of an A whose sparse rows are written out
 SMALL = 2e9  # multiplications of a dense factor of all rows: some tenths of a second
 AT_ONCE = 5e7  # the same of a factor that takes next to no time
 SMALL_BOX = 2e8  # the same where entries of x may have to be exchanged many times
@@ -69,24 +69,25 @@ class AllRows:
 
     def __init__(self, system: System, x0: np.ndarray, tolerance: Tolerance) -> None:
         self.system, self.starts, self.tolerance = system, np.atleast_2d(x0), tolerance
-        self.n_done, self.state_so_far = 0, None if leaves_sparse_factor(system) else _nothing(system)
+        self.n_done, self.state_so_far = 0, None if makes_a_band(system) else _nothing(system)
         self.compressing = False
 
     def step(self) -> Step | None:
         """Return the solution; None if the squares of A have lost what is needed to find it."""
         system = self.system
         with blas_threads(math.inf, 1):  # threads of BLAS would be in the way of the next pass
-            found = self._by_sparse_factor() if self.state_so_far is None else self._by_dense_factor(self.state_so_far)
+            found = self._by_band() if self.state_so_far is None else self._by_dense_factor(self.state_so_far)
         if found is None:
             return None
         system.use_all()
         system.rank, system.rank_is_clear = found.rank, found.has_gap
         return step_of(system, found, self.starts, self.tolerance)
 
-    def _by_sparse_factor(self) -> Fit | None:
+    def _by_band(self) -> Fit | None:
         (rows, b), *_ = _blocks(self.system, whole=True)
-        state = compress_sparse(rows, b, self.system.row_pairs[1])
-        factor = factor_sparse_gram(state.gram, self.system.damp)
+        assert self.system.layout is not None
+        state = compress_to_band(rows, b, self.system.layout)
+        factor = factor_band(state.gram, self.system.damp)
         return None if factor is None else self._fit(state, factor)
 
     def _by_dense_factor(self, state: Compressed) -> Fit | None:
@@ -128,12 +129,10 @@ class AllRows:
         self.state_so_far = found
 
 
-def leaves_sparse_factor(system: System) -> bool:
-    """Tell whether sparse rows in memory leave a sparse factor that costs less than a dense one."""
-    if system.stored or not isinstance(system.rows, CSRRows):
-        return False
-    n_pairs, width = system.row_pairs
-    return prices.leaves_sparse_factor(n_pairs, system.n_columns, width)
+def makes_a_band(system: System) -> bool:
+    """Tell whether sparse rows in memory leave a band that is factored in less time than a dense Gram matrix."""
+    layout, p = system.layout, system.n_columns
+    return layout is not None and prices.band(p, layout.width) < dense_gram_of_sparse(system.row_pairs, p)
 
 
 def price_of_all(system: System) -> float:
@@ -141,13 +140,13 @@ def price_of_all(system: System) -> float:
     n, p, k = system.n_rows, system.n_columns, system.n_rhs
     if n < p and not system.damp:
         return math.inf
-    if leaves_sparse_factor(system):
-        n_pairs, width = system.row_pairs
-        return sparse_gram(n_pairs, p, width)
+    if makes_a_band(system):
+        assert system.layout is not None
+        return PAIR * system.row_pairs * (system.layout.gram is None) + prices.band(p, system.layout.width)
     if p > _LARGEST or 8.0 * SQUARES * p * p > system.room:
         return math.inf
     if isinstance(system.rows, CSRRows):
-        n_pairs = n * system.entries_per_row**2 if system.stored else system.row_pairs[0]
+        n_pairs = n * system.entries_per_row**2 if system.stored else system.row_pairs
         price = dense_gram_of_sparse(n_pairs, p)
     else:
         price = gram(n, p)
@@ -184,14 +183,14 @@ def step_of(system: System, found: Fit, starts: np.ndarray, tolerance: Tolerance
     return Step(found.x, found.error, Status.CONVERGED if good else Status.PRECISION, system.residual_norm)
 
 
-def is_small(rows: Any, n_rows: int, n_columns: int) -> bool:
-    """Tell whether the least-squares solution of rows in memory takes next to no time."""
-    if not isinstance(rows, CSRRows):
-        return small_system(n_rows, n_columns) <= SMALL_SYSTEM
-    if dense_gram_of_sparse(rows.data.size**2 / n_rows, n_columns) > SMALL_SYSTEM:  # as many pairs, or more
+def is_small(rows: Any, n_rows: int, n_columns: int, n_sides: int = 1) -> bool:
+    """Tell whether the least-squares solution of rows in memory takes little time, and nothing else takes less.
+
+    Sparse rows are written out, if they are as few as that.
+    """
+    if isinstance(rows, CSRRows) and n_rows * n_columns > FEW_NUMBERS:
         return False
-    lengths = np.diff(rows.indptr).astype(float)
-    return dense_gram_of_sparse(sum_of_squares(lengths), n_columns) <= SMALL_SYSTEM
+    return compressed_at_once(n_rows, n_columns, n_sides)
 
 
 def matrix_of(rows: Any, shape: tuple[int, int]) -> Any:
@@ -207,7 +206,8 @@ def fits_lapack(system: System, most: float = SMALL) -> bool:
     """Tell whether all rows can be written out in memory and factored with at most so many multiplications."""
     n, p = system.n_rows, system.n_columns
     products = n * float(p) * min(n, p)
-    fits = products <= most and 8.0 * _COPIES * n * p <= system.room
+    written = n * p <= FEW_NUMBERS or not isinstance(system.rows, CSRRows) or system.bounds is not None
+    fits = written and products <= most and 8.0 * _COPIES * n * p <= system.room
     return not system.stored and fits and system.has_time_for(QR_PER_PRODUCT * products)
 
 
@@ -216,6 +216,7 @@ def by_lapack(system: System, x0: np.ndarray, tolerance: Tolerance) -> Step | No
     n, p = system.n_rows, system.n_columns
     order = np.arange(n)
     rows = matrix_of(system.rows, (n, p))
+    rows = rows.toarray() if isinstance(system.rows, CSRRows) else rows
     if system.bounds is None:
         found = _fit(system, rows, x0, tolerance)
     else:
@@ -241,7 +242,6 @@ def _fit(system: System, rows: Any, x0: np.ndarray, tolerance: Tolerance) -> tup
 
 def _fit_within(system: System, rows: Any, x0: np.ndarray, tolerance: Tolerance) -> tuple[Step, int]:
     assert system.bounds is not None
-    rows = rows.toarray() if isinstance(system.rows, CSRRows) else rows
     found = fit_within(
         rows.astype(float, copy=False), system.b, system.bounds, x0, system.damp, lambda: system.clock.left > 0.0
     )

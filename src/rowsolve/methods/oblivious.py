@@ -15,9 +15,10 @@ from rowsolve._state import Kind, StateError, array, check_keys, fill, integer, 
 from rowsolve._threads import run_as_one, run_together
 from rowsolve._vectors import sum_of_squares
 from rowsolve.kernels.blocks import BlockRoom, block_room, project_blocks
-from rowsolve.kernels.chains import call_off, chain_rooms, new_meeting, run_chains
+from rowsolve.kernels.chains import chain_rooms, run_chains
 from rowsolve.kernels.many import laid_out, project_many
 from rowsolve.kernels.memory import best_with_memory
+from rowsolve.kernels.rounds import call_off, new_meeting
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.kernels.sweep import sweep
 from rowsolve.methods.base import Method, Plan, RowMethod, positive_integer

@@ -27,12 +27,20 @@ from rowsolve.methods.exact import (
     by_lapack,
     fits_lapack,
     is_small,
-    leaves_sparse_factor,
+    makes_a_band,
     price_of_all,
 )  # fmt: skip
 from rowsolve.methods.factor import SQUARES, Factor, factor_of
 from rowsolve.methods.spectrum import Spectrum, look_at_spectrum, outliers_of, worth_a_look
-from rowsolve.policy.prices import FACTOR_PRODUCT, TRIANGLE, a_pass, dense_gram_of_sparse, gram
+from rowsolve.policy.prices import (
+    BEGIN,
+    FACTOR_PRODUCT,
+    TRIANGLE,
+    a_pass,
+    dense_gram_of_sparse,
+    gram,
+    passes_of_random_rows,
+)
 
 if TYPE_CHECKING:
     from rowsolve._monitor import Tolerance
@@ -40,7 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Refined", "cheapest_sample", "passes_at_first", "price_of_passes"]
 
-_CHEAP = 10.0  # passes: a factor that costs no more is made at once
+_UNEVEN, _MUCH_SLOWER = 2.0, 16.0  # norms of columns that differ by more make passes slower, by so much at most
 _LOCAL = 60.0  # the same where rows are between columns next to each other
 _MOST_PASSES = 1e6  # that a factor may cost
 _STALLED = 16.0  # times the passes so far, that a factor may cost even where they seem to gain nothing
@@ -48,7 +56,7 @@ _TO_BE_SURE = 100.0  # passes that a factor may cost which is only to tell what 
 _PIVOTING = 10  # factorizations of the free columns, where there are bounds
 _LARGEST = 10_000  # columns, of a dense triangle
 _EPS = float(np.finfo(float).eps)
-_FOR_THE_RANK = 2.0  # times the passes so far
+_FOR_THE_RANK = 0.1  # times the passes so far
 _HALF_OF_THE_DIGITS = 1e-8  # relative error
 _BEYOND = 10.0  # times what rounding explains
 _ROUGH = 7.0  # unevenness of a spectrum that decays by a thousand: single precision has not digits enough
@@ -110,7 +118,7 @@ class Refined(StepMethod):
         if self.preconditioner == "all":
             return price_of_all(system) < math.inf
         n_rows, cost = cheapest_sample(system, digits)
-        return n_rows == system.n_rows and cost <= price_of_passes(system, passes_at_first(system, digits))
+        return n_rows == system.n_rows and cost <= BEGIN + price_of_passes(system, passes_at_first(system, digits))
 
     def _begin(
         self, system: System, x0: np.ndarray, rtol: float, rng: np.random.Generator, probe: np.ndarray | None
@@ -189,7 +197,10 @@ class Refined(StepMethod):
         if at_its_end:
             left = max(_STALLED * len(slopes), _TO_BE_SURE)
         elif even or n_factored:
-            left = passes_left(system, [float(slope[worst]) for slope in slopes], digits)
+            falls = [float(slope[worst]) for slope in slopes]
+            if descent.is_stuck:  # only when gradients are rounding is it known what the error is
+                digits = math.log(max(falls[-1], _EPS**2) / (_EPS * max(falls)))
+            left = passes_left(system, falls, digits)
             if len(slopes) > 1:  # they jump up and down: a factor must not cost far more than was spent so far
                 left = min(left, _STALLED * len(slopes))
         affordable = system.clock.left / descent.seconds_a_pass  # before the deadline, if there is one
@@ -237,10 +248,18 @@ class _Steps:
                 if step is not None:
                     return step
             elif self.descent is not None:
-                self.descent.step(self.behind)
+                self.slopes += self.descent.advance(self.behind, self._enough(self.descent)[0])
+                return self._judge(self.descent, self.slopes)
             descent = self.descent or self.set_out()
             self.slopes.append(descent.steepness)
             return self._judge(descent, self.slopes)
+
+    def _enough(self, descent: Descent) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the error at which each x need not get better, the one allowed, and what rounding leaves."""
+        floor = descent.rounding(self.tolerance.eps)
+        allowed = self.tolerance.at(norms(descent.x), self.norms_x0)
+        # Far from x* sums in A'r are rounded more.
+        return np.maximum(allowed, floor if len(self.slopes) > 1 else 0.0), allowed, floor
 
     def _at_once(self) -> Step | None:
         """Solve a small system; begin to compress all rows, if that is the best there is."""
@@ -258,7 +277,11 @@ class _Steps:
         system, asked = self.system, self.method.preconditioner == "all"
         if system.bounds is not None:
             return fits_lapack(system, SMALL_BOX if asked else AT_ONCE)
-        return not system.stored and is_small(system.rows, system.n_rows, system.n_columns) and fits_lapack(system)
+        return (
+            not system.stored
+            and is_small(system.rows, system.n_rows, system.n_columns, system.n_rhs)
+            and fits_lapack(system)
+        )
 
     def _with_all_rows(self, all_rows: AllRows) -> Step | None:
         """Solve with all rows; None if their squares have lost what is needed: then a triangle has it."""
@@ -285,9 +308,7 @@ class _Steps:
 
     def _judge(self, descent: Descent, slopes: list[np.ndarray]) -> Step:
         """Say how far x is, and whether that is good; make a factor if it is not and one pays."""
-        floor = descent.rounding(self.tolerance.eps)
-        allowed = self.tolerance.at(norms(descent.x), self.norms_x0)
-        enough = np.maximum(allowed, floor if len(slopes) > 1 else 0.0)  # far from x* sums in A'r are rounded more
+        enough, allowed, floor = self._enough(descent)
         self._renew_gradient(descent, slopes, enough)
         uncertain_sq = np.maximum(descent.residual_sq - descent.uncertainty_sq, 0.0)
         self.system.residual_norm = math.sqrt(float(uncertain_sq.sum()))
@@ -389,9 +410,10 @@ def passes_at_first(system: System, digits: float) -> float:
     As many as with random rows, for which the error falls by ``sqrt(p / n)`` a pass. Sparse rows between columns next
     to each other (splines, grids, series) make a matrix that needs far more.
     """
-    if leaves_sparse_factor(system):
+    if makes_a_band(system):
         return _LOCAL
-    return max(_CHEAP, 2.0 * digits / math.log(max(system.n_rows / system.n_columns, 2.0)))
+    slower = min(max(1.0, system.unevenness / _UNEVEN), _MUCH_SLOWER)
+    return slower * passes_of_random_rows(system.n_rows, system.n_columns, digits)
 
 
 def passes_left(system: System, slopes: list[float], digits: float) -> float:

@@ -6,29 +6,56 @@ and shows which decisions they would change.
 
 from __future__ import annotations
 
+import math
+
 __all__ = [
-    "ENTRY", "FACTOR_PRODUCT", "NUMBER", "PAIR", "PRODUCT", "SMALL_SYSTEM", "TRIANGLE", "a_pass",
-    "dense_gram_of_sparse", "gram", "leaves_sparse_factor", "orthogonal", "small_system", "sparse_gram",
+    "ENTRY",
+    "FACTOR_PRODUCT",
+    "FEWEST_PASSES",
+    "NUMBER",
+    "PAIR",
+    "PRODUCT",
+    "SMALL_SYSTEM",
+    "TRIANGLE",
+    "a_pass",
+    "band",
+    "compressed_at_once",
+    "dense_gram_of_sparse",
+    "gram",
+    "orthogonal",
+    "passes_of_random_rows",
+    "small_system",
+    "worth_a_look_for_band",
+    "worth_a_sample",
 ]  # fmt: skip
 
-NUMBER = 0.35  # to read a dense number in a pass and use it twice
-PRODUCT = 0.02  # a multiplication in ``A'A``, of which BLAS computes one triangle
+NUMBER = 0.13  # to read a dense number in a pass and use it twice
+GRAM_NUMBER = 0.5  # to read a dense number for ``A'A`` and ``A'b``, which matters where there are few columns
+PRODUCT = 0.018  # a multiplication in ``A'A``, of which BLAS computes one triangle
 ORTHOGONAL_PRODUCT = 0.15  # a multiplication in QR, which takes two for each of the other
-SPARSE_NUMBER = 1.5  # to read a sparse number in a pass and use it twice
+SPARSE_NUMBER = 1.0  # to read a sparse number in a pass and use it twice
 PAIR = 2.5  # a product of two numbers of a sparse row, added to a dense Gram matrix
 PAIR_OF_SPARSE = 4.0  # the same, added to a sparse Gram matrix
-SPARSE_PRODUCT = 0.4  # a multiplication in a sparse factor, counted with columns in an order of small bandwidth
+BAND_PRODUCT, BAND_NUMBER = 0.025, 6.0  # a multiplication in the factor of a band; a number of it, in some solves
+CALLS_OF_SCIPY = 1e5  # what scipy takes to multiply the smallest sparse matrices and to order the columns
+GRAM_ENTRY = 5.0  # to make, add up, scale and copy an entry of a dense Gram matrix
 FACTOR_PRODUCT = 0.03  # a multiplication in a dense factor, p**3 / 3 of them
 TRIANGLE = 0.5  # a number of a dense triangle, in two solves with it
-ENTRY = 60.0  # what a step of conjugate gradients does with each entry of x
-STEP = 2e5  # the rest of such a step
-SMALL_SYSTEM = 6e6  # a system that is solved at once, without a look at a sample or at a clock
+ENTRY = 10.0  # what a step of conjugate gradients does with each entry of x
+STEP = 5e3  # the rest of such a step
+BEGIN = 3e5  # what it takes to begin and to end with passes
+LITTLE = 0.3  # of a price: what may be spent to find out whether there is a better way
+DIGITS = math.log(1e6)  # that are asked for, as a rule
+SMALL_SYSTEM = 5e5  # a system that is solved before anything else could be found out about it
+SHORT_BREAK = 2e7  # what is done without a look at the clock
+ROWS_WORTH_A_SAMPLE = 20  # times p: of so many, p rows are solved for in a tenth of the time of all
+FEWEST_PASSES = 10  # of conjugate gradients, for six digits or so
 _VECTORS_PER_PASS = 8  # a pass takes as long for so many vectors as for two: from then on, arithmetic does
 
 
 def gram(n_rows: float, n_columns: float) -> float:
     """Return the price of the Gram matrix of dense rows and its factor."""
-    return PRODUCT * n_rows * n_columns**2 / 2 + FACTOR_PRODUCT * n_columns**3 / 3
+    return n_rows * n_columns * (GRAM_NUMBER + PRODUCT * n_columns / 2) + FACTOR_PRODUCT * n_columns**3 / 3
 
 
 def a_pass(n_numbers: float, n_columns: float, n_sides: int = 1, *, sparse: bool) -> float:
@@ -39,18 +66,23 @@ def a_pass(n_numbers: float, n_columns: float, n_sides: int = 1, *, sparse: bool
 
 def dense_gram_of_sparse(n_pairs: float, n_columns: float) -> float:
     """Return the price of the dense Gram matrix of sparse rows with so many pairs of numbers, and its factor."""
-    return PAIR * n_pairs + FACTOR_PRODUCT * n_columns**3 / 3 + n_columns**2
+    return PAIR * n_pairs + FACTOR_PRODUCT * n_columns**3 / 3 + GRAM_ENTRY * n_columns**2
 
 
-def sparse_gram(n_pairs: float, n_columns: float, width: float) -> float:
-    """Return the price of a sparse Gram matrix and its factor, if no row is wider than `width` columns."""
-    return PAIR_OF_SPARSE * n_pairs + SPARSE_PRODUCT * n_columns * width**2 + 100.0 * n_columns
+def band(n_columns: float, width: float) -> float:
+    """Return the price of the factor of a band and the solves that it takes."""
+    return n_columns * (BAND_PRODUCT * width**2 + BAND_NUMBER * width + 100.0)
 
 
-def leaves_sparse_factor(n_pairs: float, n_columns: int, width: int) -> bool:
-    """Tell whether sparse rows of at most so many columns leave a sparse factor that costs less than a dense one."""
-    cheaper = sparse_gram(n_pairs, n_columns, width) < dense_gram_of_sparse(n_pairs, n_columns)
-    return 2 * width < n_columns and cheaper
+def worth_a_look_for_band(n_rows: float, n_columns: float, n_numbers: float, n_pairs: float) -> bool:
+    """Tell whether the sparse Gram matrix, which tells how narrow a band it is, costs little beside passes."""
+    passes = passes_of_random_rows(n_rows, n_columns, DIGITS) * a_pass(n_numbers, n_columns, sparse=True)
+    return PAIR_OF_SPARSE * n_pairs + CALLS_OF_SCIPY <= LITTLE * (passes + BEGIN)
+
+
+def passes_of_random_rows(n_rows: float, n_columns: float, digits: float) -> float:
+    """Predict how many passes conjugate gradients take if the error falls by ``sqrt(p / n)`` a pass."""
+    return max(FEWEST_PASSES, 2.0 * digits / math.log(max(n_rows / n_columns, 2.0)))
 
 
 def orthogonal(n_rows: float, n_columns: float) -> float:
@@ -61,3 +93,17 @@ def orthogonal(n_rows: float, n_columns: float) -> float:
 def small_system(n_rows: int, n_columns: int) -> float:
     """Return the price of a dense least-squares solution by LAPACK."""
     return gram(n_rows, n_columns) if n_rows > n_columns else orthogonal(n_rows, n_columns)
+
+
+def compressed_at_once(n_rows: int, n_columns: int, n_sides: int = 1) -> bool:
+    """Tell whether the rows of a dense system are all compressed: it is small, or passes would take longer anyway."""
+    price = small_system(n_rows, n_columns)
+    if price <= SMALL_SYSTEM:
+        return True
+    passes = BEGIN + FEWEST_PASSES * a_pass(n_rows * float(n_columns), n_columns, n_sides, sparse=False)
+    return n_rows > n_columns and price <= min(SHORT_BREAK, passes)
+
+
+def worth_a_sample(n_rows: int, n_columns: int) -> bool:
+    """Tell whether to solve for p rows costs so little beside all rows that it pays to see whether others agree."""
+    return small_system(n_rows, n_columns) > SMALL_SYSTEM and n_rows >= ROWS_WORTH_A_SAMPLE * n_columns
