@@ -361,6 +361,6 @@ def test_a_point_that_is_not_optimal__is_seen(store):
 def test_x_that_is_not_optimal__is_never_called_converged(monkeypatch):
     A, b, low, high = problem("box")
     monkeypatch.setattr(BoxDescent, "is_optimal", lambda *_: False)
-    monkeypatch.setattr("rowsolve.methods.refined.fits_lapack", lambda *_: False)
+    monkeypatch.setattr("rowsolve.methods.refined.price_of_all", lambda _: INF)
     solution = rowsolve.solve(A, b, rowsolve.Refined("none"), bounds=(low, high), rng=0)
     assert solution.status is Status.PRECISION

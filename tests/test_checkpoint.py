@@ -527,7 +527,7 @@ STATES = {
         NOISY,
         rowsolve.Refined("none"),
         {"bounds": (0.0, 0.5)},
-        ["run.steps.descent.model"],
+        ["run.steps.descent"],
     ),
     "bounds, with a factor": (A, NOISY, rowsolve.Refined("all"), {"bounds": (0.0, 0.5), "rtol": 0.0}, []),
     "sample": (A, NOISY, rowsolve.Refined("sample"), {"rtol": 1e-12}, ["run.steps.descent.factor._triangle"]),
@@ -544,7 +544,6 @@ STATES = {
 
 @pytest.mark.parametrize("what", STATES)
 def test_every_state__goes_on_with_the_same_bits(what, tmp_path, monkeypatch):
-    monkeypatch.setattr("rowsolve.methods.refined.SMALL_BOX", 0.0)  # as if it were too large to be solved at once
     *args, more, parts = STATES[what]
     check_states(tmp_path / "state", args, {"rng": 2, "rtol": 1e-9, "threads": 1, "max_passes": 60, **more}, parts)
 

@@ -60,7 +60,6 @@ class Crafted:
         *self.args, more = SOLVES[what]
         self.options = {"rng": 0, "rtol": 1e-9, "threads": 1, "max_passes": 30, **more}
         monkeypatch.setattr(_checkpoint, "_MOST_OF_THE_TIME", 1e9)
-        monkeypatch.setattr("rowsolve.methods.refined.SMALL_BOX", 0.0)  # as if it were too large to be solved at once
         self.states = self._states()
 
     def _states(self):

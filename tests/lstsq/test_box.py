@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import product
+
 import numpy as np
 import pytest
 from scipy import optimize
 
-from rowsolve.lstsq.box import fit_within, slopes_inwards
+from rowsolve._monitor import Tolerance
+from rowsolve.lstsq import box
+from rowsolve.lstsq.box import slopes_inwards
+from rowsolve.lstsq.normal import factor_gram
+from rowsolve.lstsq.state import compress, slopes_at
+from rowsolve.lstsq.triangle import triangle_of, triangulate
 
 INF = np.inf
+EPS = float(np.finfo(float).eps)
 KINDS = ["gaussian", "one-hot", "positive", "repeated", "low rank"]
 
 
@@ -48,6 +57,13 @@ def best_of_scipy(A, b, low, high):
     right = b - A[:, ~free] @ low[~free]
     x[free] = optimize.lsq_linear(A[:, free], right, (low[free], high[free]), "bvls", tol=1e-14, max_iter=1000).x
     return x
+
+
+def fit_within(A, b, bounds, x0, damp, rtol=1e-12, state=None, **more):
+    """Fit rows in memory: by their triangle, or by another state."""
+    b = b[:, None]
+    state = triangulate(A, b).damped(damp) if state is None else state
+    return box.fit_within(state, bounds, x0, damp, Tolerance(rtol, 0.0, EPS), partial(slopes_at, A, b), **more)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -145,16 +145,6 @@ class Factor:
             with blas_threads(len(vectors) * self._null.size, 1):
                 vectors -= (vectors @ self._null.T) @ self._null
 
-    def gram(self) -> tuple[np.ndarray, float]:
-        """Return a matrix and a unit that make ``R'R``; directions in no row get the smallest value of the others."""
-        rows: Any = self._triangle if self._rows is None else self._rows
-        unit = float(np.abs(rows).max(initial=0.0)) or 1.0
-        found = (rows / unit).T @ (rows / unit)
-        if self._null is not None:
-            least = (1.0 / (self.spread * unit)) ** 2 if self.rank else 1.0
-            found += least * self._null.T @ self._null
-        return found, unit * unit
-
     @cached_property
     def spread(self) -> float:
         """The Frobenius norm of ``A**+``, by which noise in b spreads to x; estimated by a few random vectors.
