@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from rowsolve._vectors import norm
 from rowsolve.lstsq.normal import GramFactor, Slopes, factor_gram, noise_of, norms
 from rowsolve.lstsq.orthogonal import Orthogonal, scaled_columns
-from rowsolve.lstsq.state import Compressed
+from rowsolve.lstsq.state import Compressed, slopes_at
 from rowsolve.lstsq.triangle import Triangle, triangle_of
 
 __all__ = ["BoxFit", "fit_compressed_within", "fit_within", "slopes_inwards"]
@@ -20,9 +22,13 @@ _ROUNDING = 2.0  # units of rounding in a gradient
 _FAR = 30.0  # times that: an x with such a gradient is not optimal
 _EXCHANGES = 10  # times p, at most
 _CHANCES = 5  # exchanges of many entries at once that may leave as many wrong, before they are exchanged one by one
+_WORTH = 1e-5  # of the residual: its square is lower by 1e-10
 _SURE = 0.1  # of the error allowed: an x that is off by so little needs no other pass
 _PASSES = 4  # that tell how far x is off, at most
 _SHRINKS = 0.5  # of the last error, else it is nothing but rounding
+_ROOTS = 4.0  # units of rounding in a product of some terms
+_AS_GIVEN = 0.3  # of a unit, which the numbers of a row are off
+_CORRECTED = 2  # times, at most, that null vectors are looked at
 _SOLVES = 2  # with a Gram matrix: the second makes up for what its squares have lost
 
 
@@ -92,12 +98,14 @@ def fit_within(
             return BoxFit(x, math.nan, max(left, 0.0), math.nan, is_optimal=False, unique=True)
         slope, residual_sq = slopes(x[:, None])
         box.renew(slope[:, 0] - damp * damp * x)
-        rounding = _FAR * box.rounding(math.sqrt(float(residual_sq[0]) + damp * damp * float(x @ x)))
+        residual = math.sqrt(float(residual_sq[0]) + damp * damp * float(x @ x))
+        rounding = _FAR * box.rounding(residual)
         steepest, before, error = box.steepest(), error, box.error()
         is_optimal = steepest <= rounding < math.inf
         enough = _SURE * tolerance.at(float(np.linalg.norm(x)), 0.0)
         if is_optimal and (error <= enough or error >= _SHRINKS * before):
             break
+    error = max(error, box.floor(tolerance.eps, residual))
     optimality, unique = steepest * box.size / norm_b, box.is_unique(rounding)
     return BoxFit(x, error, float(residual_sq[0]), optimality, is_optimal, unique)
 
@@ -129,6 +137,7 @@ class _WithNullVectors:
     def __init__(self, factor: GramFactor, slopes: Slopes) -> None:
         noise = noise_of(len(factor.lengths))[:, :2]
         self.factor, self.slopes, self.vectors = factor, slopes, noise - factor.project(noise)
+        self.left = math.inf
 
     def __call__(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Make one pass for x, and note how far the vectors are from zero under A; they are corrected as x would be."""
@@ -138,9 +147,10 @@ class _WithNullVectors:
         return slope[:, :1], squares[:1]
 
     def are_null(self, x: np.ndarray, limit: float) -> bool:
-        """Tell whether they are as near to zero as rounding leaves it, by another pass if they were not yet."""
-        if self.left > limit:
-            self(x[:, None])
+        """Tell whether they are as near to zero as rounding leaves it, by other passes at x if they were not yet."""
+        for _ in range(_CORRECTED):
+            if self.left > limit:
+                self(x[:, None])
         return self.left <= limit
 
 
@@ -156,8 +166,8 @@ class _Exchange:
 
     def __init__(self, state: Triangle, bounds: tuple[np.ndarray, np.ndarray], x0: np.ndarray) -> None:
         self.lengths, sides = scaled_columns(state.triangle), state.sides[:, 0]
-        self.size = float(np.abs(sides).max()) or 1.0
-        rank = int(np.flatnonzero(state.triangle.any(axis=1)).max(initial=-1)) + 1  # or more: the others are zero
+        self.size, self.n_rows = float(np.abs(sides).max()) or 1.0, max(1, state.n_rows)
+        rank = int(np.flatnonzero(state.triangle.any(axis=1)).max(initial=0)) + 1  # or more: the others are zero
         self.R, self.c = state.triangle[:rank] / self.lengths, sides[:rank] / self.size
         self.gram = self.R.T @ self.R
         self.low, self.high = (bound * self.lengths / self.size for bound in bounds)
@@ -171,9 +181,11 @@ class _Exchange:
         """Exchange until no slope leads inwards, or until rounding makes it go on for ever."""
         self._in_blocks(has_time)
         self._settle()
-        barred = np.zeros(self.place.size, dtype=bool)
+        barred, tried = np.zeros((2, self.place.size), dtype=bool)
         for _ in range(_EXCHANGES * self.place.size):
             wanted = self._wanted() & ~barred
+            steep = wanted.any()
+            wanted = wanted if steep else self._promising() & ~tried
             if not wanted.any() or not has_time():
                 return
             j = int(np.argmax(np.where(wanted, np.abs(self._slope_at(self.x)), 0.0)))
@@ -181,6 +193,8 @@ class _Exchange:
             self.place[j] = 0
             self._settle()
             gained = self.cost() < cost
+            tried = tried & (self.cost() > (1.0 - _WORTH) * cost)
+            tried[j] |= not steep
             barred = barred & (not gained)
             barred[j] |= not gained
             if not gained and self.place[j] == 0 and self.x[j] in (self.low[j], self.high[j]):
@@ -199,6 +213,29 @@ class _Exchange:
     def error(self) -> float:
         """Return how far the free entries of x are from their best values."""
         return float(np.linalg.norm((self._target() - self.x) / self.lengths)) * self.size
+
+    def floor(self, eps: float, residual: float) -> float:
+        """Return the error that rounding leaves of x: of the products A x, and of the sums in ``A'(b - A x)``.
+
+        `eps` is the precision of A and b as given. Random vectors tell how rounding spreads: by ``(R'R)**-1`` in units
+        of x, and by a root of it. Entries whose bounds are so close, for their column, that any value will do are left
+        out.
+        """
+        free = self.place == 0
+        if not free.any():
+            return 0.0
+        matters = (self.high - self.low)[free] > self.rounding(residual)
+        units, noise = (matters / self.lengths[free])[:, None], noise_of(int(free.sum()))
+        k, factor, both = noise.shape[1], self._factor_of(free), np.hstack([noise, units * noise])
+        if isinstance(factor, Orthogonal):
+            found = factor.correct(np.zeros((len(self.R), 2 * k)), both)[0]
+        else:
+            found = factor.solve(both)
+        of_sums = float(np.linalg.norm(units * found[:, :k])) * residual
+        of_products = math.sqrt(max(float(np.vdot(found[:, k:], both[:, k:])), 0.0)) * norm(self.x) * self.size
+        as_given = _AS_GIVEN * eps
+        of_both = max(_EPS, as_given) * of_sums + max(_ROOTS * _EPS, as_given) * of_products
+        return of_both / math.sqrt(k * self.n_rows)
 
     def steepest(self) -> float:
         """Return the largest slope that leads inwards."""
@@ -224,15 +261,38 @@ class _Exchange:
         limit = self.rounding(float(np.linalg.norm(r)) * self.size)
         return self.movable & (-self.place * (self.R.T @ r + self.off) > limit)
 
+    def _promising(self) -> np.ndarray:
+        """Return which entries on a bound may lower the cost by much, although their slope is lost in rounding.
+
+        That is so where columns are all but dependent: the slope is small, the way is long, and x is large. So the
+        slope is computed without x, by what the free columns leave of the others.
+        """
+        free, found = self.place == 0, np.zeros(self.place.size, dtype=bool)
+        factor = self._factor_of(free) if free.any() else None
+        if not isinstance(factor, Orthogonal) or factor.rank < factor.p:
+            return found
+        r = factor.beside((self.c - self.R @ np.where(free, 0.0, self.x))[:, None])
+        slope = self.R.T @ r[:, 0]
+        inwards = np.flatnonzero(self.movable & (-self.place * slope > 0.0))
+        beside = norms(factor.beside(self.R[:, inwards]))
+        found[inwards] = np.abs(slope[inwards]) > _WORTH * beside * norms(r) + _EPS * norm(self.c)
+        return found
+
     def _factor_of(self, columns: np.ndarray) -> Any:
         """Return a factor of the Gram matrix of some columns; an orthogonal one if their squares hide their rank."""
         before, factor = self._factored
         if factor is None or not np.array_equal(before, columns):
             tall = np.count_nonzero(columns) <= len(self.R)
             factor = factor_gram(self.gram[np.ix_(columns, columns)]) if tall else None
-            factor = factor or Orthogonal(self.R[:, columns])
+            if factor is None or (factor.deficient and not self._is_null(factor, self.R[:, columns])):
+                factor = Orthogonal(self.R[:, columns])
             self._factored = columns, factor
         return factor
+
+    def _is_null(self, factor: GramFactor, R: np.ndarray) -> bool:
+        """Tell whether columns of R that are dependent as their squares have it are."""
+        passes = _WithNullVectors(factor, partial(slopes_at, R, self.c[:, None]))
+        return passes.are_null(np.zeros(R.shape[1]), max(self.n_rows, self.place.size) * _EPS)
 
     def _target(self) -> np.ndarray:
         """Return the x that is best for the free entries, whatever their bounds; of many, the nearest."""

@@ -121,7 +121,8 @@ class AllRows:
         error = max(found.error, _EPS * math.sqrt(found.x.size) * norm_x)
         good = found.is_optimal and error <= self.tolerance.at(norm_x, norm(self.starts[0]))
         status = Status.CONVERGED if good else Status.PRECISION if system.clock.left > 0.0 else None
-        return Step(found.x, error if found.is_optimal else math.nan, status, system.residual_norm)
+        unknown = max(norm_x, norm(self.starts[0])) or 1.0  # an error as large as x
+        return Step(found.x, error if found.is_optimal else unknown, status, system.residual_norm)
 
     def _compress_all(self) -> Any:
         """Make the first pass, or the rest of it; None if sums leave the range of float64, or all rows are zero."""
