@@ -273,17 +273,18 @@ class _Steps:
 
     def _with_all_rows(self, all_rows: AllRows) -> Step | None:
         """Solve with all rows; None if their squares have lost what is needed: then a triangle has it."""
-        step = all_rows.step()
+        step, system = all_rows.step(), self.system
         self.all_rows, self.squares_fail = None, step is None
-        if step is None and self.system.bounds is not None and not all_rows.by_qr and has_time_for_qr(self.system):
+        if step is not None:
+            return step
+        if system.bounds is not None and not all_rows.by_qr and has_time_for_qr(system):
             self.all_rows = self._compressor()
             return self._with_all_rows(self.all_rows)
-        bounded = self.system.bounds is not None
-        if step is None and not bounded and fits_lapack(self.system) and not isinstance(self.system.rows, CSRRows):
-            return by_lapack(self.system, self.x0, self.tolerance)
-        if step is None and self.descent is not None:
+        if system.bounds is None and fits_lapack(system) and not isinstance(system.rows, CSRRows):
+            return by_lapack(system, self.x0, self.tolerance)
+        if self.descent is not None:
             self.descent.squares_fail = True
-        return step
+        return None
 
     def set_out(self) -> Descent:
         """Begin with passes."""
