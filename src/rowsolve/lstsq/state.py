@@ -17,11 +17,11 @@ import numpy as np
 from rowsolve._blas import blas_threads
 from rowsolve._threads import run_together
 
-__all__ = ["READING", "Compressed", "compress", "compress_sparse", "on_threads", "rows_at_once", "slopes_at"]
+__all__ = ["Compressed", "compress", "compress_sparse", "on_threads", "slopes_at"]
 
 _NUMBERS = 1 << 16  # of a block of rows: 512 KB, which stay in the cache of a core
 _NARROWEST, _MOST_COLUMNS = 64, 4000  # of a band that is made as an array
-READING = 32.0  # multiplications in the time that it takes to read a number from memory
+_READING = 32.0  # multiplications in the time that it takes to read a number from memory
 _WORK_OF_A_THREAD = 1e7  # multiplications for which it pays to wake another thread
 
 
@@ -54,7 +54,7 @@ def compress(A: Any, b: np.ndarray, threads: int = 1) -> Compressed:
     """Compress the rows of `A`, an array or a sparse matrix, with the right-hand sides `b` of shape (n, k)."""
     if not isinstance(A, np.ndarray):
         return Compressed(_dense_gram(A), A.T @ b, np.vecdot(b.T, b.T), A.shape[0])
-    parts = on_threads(partial(_compress_part, A, b), len(A), A.size * max(READING, float(A.shape[1])), threads)
+    parts = on_threads(partial(_compress_part, A, b), len(A), A.size * max(_READING, float(A.shape[1])), threads)
     found = parts[0]
     for part in parts[1:]:  # the same sum whichever thread was first
         found = found.merge(part)
@@ -66,7 +66,7 @@ def slopes_at(A: Any, b: np.ndarray, x: np.ndarray, threads: int = 1) -> tuple[n
 
     Columns of `x` beyond those of `b` have a right-hand side of zero.
     """
-    parts = on_threads(partial(_slopes_of_part, A, b, x), A.shape[0], A.size * max(READING, 2.0 * x.shape[1]), threads)
+    parts = on_threads(partial(_slopes_of_part, A, b, x), A.shape[0], A.size * max(_READING, 2.0 * x.shape[1]), threads)
     slope, squares = parts[0]
     for more, further in parts[1:]:
         slope, squares = slope + more, squares + further
@@ -81,15 +81,10 @@ def on_threads(call: Callable[[int, int], Any], n_rows: int, work: float, thread
         return run_together([partial(call, edges[i], edges[i + 1]) for i in range(count)])
 
 
-def rows_at_once(n_columns: int) -> int:
-    """Return how many rows are taken together: they stay in the cache, or are more than the columns."""
-    return max(_NUMBERS // n_columns, 2 * n_columns)
-
-
 def _compress_part(A: np.ndarray, b: np.ndarray, start: int, stop: int) -> Compressed:
     p = A.shape[1]
     gram, sides = np.zeros((p, p)), np.zeros((p, b.shape[1]))
-    step = rows_at_once(p)
+    step = max(_NUMBERS // p, 2 * p)
     for first in range(start, stop, step):
         last = min(first + step, stop)
         rows, right = A[first:last].astype(float, copy=False), b[first:last]

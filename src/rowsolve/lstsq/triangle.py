@@ -9,10 +9,11 @@ import numpy as np
 from scipy.linalg import lapack
 
 from rowsolve.lstsq.normal import GramFactor
-from rowsolve.lstsq.state import READING, Compressed, on_threads, rows_at_once
+from rowsolve.lstsq.state import Compressed, on_threads
 
 __all__ = ["Triangle", "triangle_of", "triangulate"]
 
+_FEWEST_ROWS = 2048  # that are reduced together, or twice as many as columns
 _BLOCK = 64  # columns that LAPACK takes at a time
 
 
@@ -63,13 +64,13 @@ def triangulate(A: Any, b: np.ndarray, threads: int = 1) -> Triangle:
     Blocks of rows are reduced one after the other, each with the triangle of those before it (TSQR).
     """
     (n, p), k = A.shape, b.shape[1]
-    parts = on_threads(partial(_triangle_of_part, A, b), n, n * (p + k) * max(READING, float(p)), threads)
+    parts = on_threads(partial(_triangle_of_part, A, b), n, 2.0 * n * p * (p + k), threads)
     return reduce(Triangle.merge, parts)  # the same whichever thread was first
 
 
 def _triangle_of_part(A: Any, b: np.ndarray, start: int, stop: int) -> Triangle:
     p, k = A.shape[1], b.shape[1]
-    found, step = Triangle(np.zeros((p, p)), np.zeros((p, k)), np.zeros(k), 0), rows_at_once(p)
+    found, step = Triangle(np.zeros((p, p)), np.zeros((p, k)), np.zeros(k), 0), max(_FEWEST_ROWS, 2 * p)
     for first in range(start, stop, step):
         last = min(first + step, stop)
         rows = A[first:last] if isinstance(A, np.ndarray) else A[first:last].toarray()
