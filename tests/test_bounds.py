@@ -154,7 +154,7 @@ def test_tall_systems__are_read_two_or_three_times(where, condition, tmp_path):
     if where == "file":
         rows, options = tmp_path / "A.npy", {"memory": "8MB"}
         np.save(rows, A)
-    solution = rowsolve.solve(rows, b, "refined", bounds=(low, high), rng=0, **options)
+    solution = rowsolve.solve(rows, b, rowsolve.Refined("all"), bounds=(low, high), rng=0, **options)
     assert solution.status is Status.CONVERGED
     assert solution.passes <= 3
     assert relative_error(solution.x, optimize.nnls(A, b)[0]) < 1e-6
