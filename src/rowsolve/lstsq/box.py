@@ -102,7 +102,7 @@ def fit_within(
         rounding = _FAR * box.rounding(residual)
         steepest, before, error = box.steepest(), error, box.error()
         is_optimal = steepest <= rounding < math.inf
-        enough = _SURE * tolerance.at(float(np.linalg.norm(x)), 0.0)
+        enough = _SURE * tolerance.at(norm(x), 0.0)
         if is_optimal and (error <= enough or error >= _SHRINKS * before):
             break
     error = max(error, box.floor(tolerance.eps, residual))
@@ -179,8 +179,8 @@ class _Exchange:
 
     def run(self, has_time: Callable[[], bool]) -> None:
         """Exchange until no slope leads inwards, or until rounding makes it go on for ever."""
-        self._in_blocks(has_time)
-        self._settle()
+        if not self._in_blocks(has_time):
+            self._settle(has_time)
         barred, tried = np.zeros((2, self.place.size), dtype=bool)
         for _ in range(_EXCHANGES * self.place.size):
             wanted = self._wanted() & ~barred
@@ -191,7 +191,7 @@ class _Exchange:
             j = int(np.argmax(np.where(wanted, np.abs(self._slope_at(self.x)), 0.0)))
             before, cost = self.place[j], self.cost()
             self.place[j] = 0
-            self._settle()
+            self._settle(has_time)
             gained = self.cost() < cost
             tried = tried & (self.cost() > (1.0 - _WORTH) * cost)
             tried[j] |= not steep
@@ -212,7 +212,7 @@ class _Exchange:
 
     def error(self) -> float:
         """Return how far the free entries of x are from their best values."""
-        return float(np.linalg.norm((self._target() - self.x) / self.lengths)) * self.size
+        return norm((self._target() - self.x) / self.lengths) * self.size
 
     def floor(self, eps: float, residual: float) -> float:
         """Return the error that rounding leaves of x: of the products A x, and of the sums in ``A'(b - A x)``.
@@ -244,7 +244,7 @@ class _Exchange:
 
     def rounding(self, residual: float) -> float:
         """Return what rounding may make of a slope where the residual has that norm."""
-        return _ROUNDING * _EPS * (residual / self.size + float(np.linalg.norm(self.x)))
+        return _ROUNDING * _EPS * (residual / self.size + norm(self.x))
 
     def _slope_at(self, x: np.ndarray) -> np.ndarray:
         """Return the slope downhill."""
@@ -258,7 +258,7 @@ class _Exchange:
     def _wanted(self) -> np.ndarray:
         """Return which entries on a bound have a slope that leads inwards."""
         r = self.c - self.R @ self.x
-        limit = self.rounding(float(np.linalg.norm(r)) * self.size)
+        limit = self.rounding(norm(r) * self.size)
         return self.movable & (-self.place * (self.R.T @ r + self.off) > limit)
 
     def _promising(self) -> np.ndarray:
@@ -307,13 +307,14 @@ class _Exchange:
             x[free] += factor.solve(self._slope_at(x)[free, None])[:, 0]
         return x
 
-    def _in_blocks(self, has_time: Callable[[], bool]) -> None:
+    def _in_blocks(self, has_time: Callable[[], bool]) -> bool:
         """Exchange all entries that are wrong at once, as long as there are fewer and fewer (Júdice and Pires 1994).
 
         Free ones are wrong beyond a bound, others with a slope that leads inwards. The best x within bounds is kept.
+        Return whether nothing is wrong with it.
         """
         best, least, place = self.x, self.cost(), self.place.copy()
-        fewest, chances = self.place.size + 1, _CHANCES
+        fewest, chances, count = self.place.size + 1, _CHANCES, -1
         while chances >= 0 and has_time():
             self.x = self._target()
             below, above = ((self.place == 0) & wrong for wrong in (self.x < self.low, self.x > self.high))
@@ -331,10 +332,11 @@ class _Exchange:
             self.place[inwards] = 0
             self.x = np.where(self.place < 0, self.low, np.where(self.place > 0, self.high, self.x))
         self.x, self.place = best, place
+        return count == 0
 
-    def _settle(self) -> None:
+    def _settle(self, has_time: Callable[[], bool]) -> None:
         """Go to the best point of the free entries; those that meet a bound on the way stay there."""
-        while True:
+        while has_time():
             target = self._target()
             way, free = target - self.x, self.place == 0
             with np.errstate(divide="ignore", invalid="ignore"):
