@@ -13,7 +13,7 @@ from rowsolve.lstsq.state import Compressed, on_threads
 
 __all__ = ["Triangle", "triangle_of", "triangulate"]
 
-_FEWEST_ROWS = 2048  # that are reduced together, or twice as many as columns
+_FEWEST_ROWS = 1024  # that are reduced together, or twice as many as columns
 _BLOCK = 64  # columns that LAPACK takes at a time
 
 
@@ -40,22 +40,20 @@ class Triangle(NamedTuple):
         """Return the state of both sets of rows together."""
         if not self.n_rows or not other.n_rows:
             return other if not self.n_rows else self
-        found = _reduced([self._rows, other._rows], len(self.triangle))
+        found = _reduced(self._rows, other._rows)
         return found._replace(squares=self.squares + found.squares + other.squares, n_rows=self.n_rows + other.n_rows)
 
     def damped(self, damp: float) -> Triangle:
         """Return the state with a row of `damp` for each column, whose right-hand sides are zero."""
         if not damp:
             return self
-        p, k = self.sides.shape
-        rows = np.hstack([damp * np.eye(p), np.zeros((p, k))])
-        found = _reduced([self._rows, rows], p)
+        found = _reduced(self._rows, (damp * np.eye(len(self.sides)), np.zeros_like(self.sides)))
         return found._replace(squares=self.squares + found.squares)
 
     @property
-    def _rows(self) -> np.ndarray:
-        """R and ``Q'b`` beside each other, without the rows that are zero."""
-        return np.hstack([self.triangle, self.sides])[: self.n_rows]
+    def _rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """R and ``Q'b``, without the rows that are zero."""
+        return self.triangle[: self.n_rows], self.sides[: self.n_rows]
 
 
 def triangulate(A: Any, b: np.ndarray, threads: int = 1) -> Triangle:
@@ -74,19 +72,22 @@ def _triangle_of_part(A: Any, b: np.ndarray, start: int, stop: int) -> Triangle:
     for first in range(start, stop, step):
         last = min(first + step, stop)
         rows = A[first:last] if isinstance(A, np.ndarray) else A[first:last].toarray()
-        more = _reduced([found._rows, np.hstack([rows, b[first:last]])], p)
+        more = _reduced(found._rows, (rows, b[first:last]))
         found = more._replace(squares=found.squares + more.squares, n_rows=last - start)
     return found
 
 
-def _reduced(blocks: list[np.ndarray], p: int) -> Triangle:
-    """Reduce blocks of rows of ``[A b]``."""
-    width = blocks[0].shape[1]
-    both = np.concatenate(blocks, out=np.empty((sum(map(len, blocks)), width), order="F"))
+def _reduced(*blocks: tuple[np.ndarray, np.ndarray]) -> Triangle:
+    """Reduce blocks of rows, each with its right-hand sides."""
+    (_, p), width = blocks[0][0].shape, sum(part.shape[1] for part in blocks[0])
+    both, start = np.empty((sum(len(rows) for rows, _ in blocks), width), order="F"), 0
+    for rows, sides in blocks:
+        stop = start + len(rows)
+        both[start:stop, :p], both[start:stop, p:], start = rows, sides, stop
     found = np.triu(lapack.dgeqrf(both, lwork=_BLOCK * width, overwrite_a=1)[0][:width])
-    triangle, sides, rest = np.zeros((p, p)), np.zeros((p, width - p)), found[p:, p:]
-    triangle[: len(found)], sides[: len(found)] = found[:p, :p], found[:p, p:]
-    return Triangle(triangle, sides, np.einsum("ij,ij->j", rest, rest), len(both))
+    triangle, right, rest = np.zeros((p, p)), np.zeros((p, width - p)), found[p:, p:]
+    triangle[: len(found)], right[: len(found)] = found[:p, :p], found[:p, p:]
+    return Triangle(triangle, right, np.einsum("ij,ij->j", rest, rest), len(both))
 
 
 def triangle_of(state: Compressed, factor: GramFactor) -> Triangle:
