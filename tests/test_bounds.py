@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 from conftest import JIT, N_COLUMNS, N_ROWS, gaussian, relative_error
@@ -12,6 +14,7 @@ from scipy import optimize, sparse
 import rowsolve
 from rowsolve import Status
 from rowsolve._system import System
+from rowsolve.lstsq.triangle import triangulate
 from rowsolve.methods.base import RowMethod
 from rowsolve.methods.box import BoxDescent
 from rowsolve.sources import open_rows
@@ -137,6 +140,54 @@ def test_units__do_not_matter(kind, scale):
     solution = rowsolve.solve(A * scale, b * scale, rowsolve.Refined(kind), bounds=(low, high), rng=0)
     assert solution.converged
     assert relative_error(solution.x, reference(A, b, low, high)) < 2e-6
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("where", ["memory", "sparse", "file"])
+@pytest.mark.parametrize("condition", [1.0, 1e9])
+def test_tall_systems__are_read_two_or_three_times(where, condition, tmp_path):
+    A, b, low, high = problem("nonnegative", 50_000, 60, condition=condition, seed=3)
+    rows, options = A, {}
+    if where == "sparse":
+        A[np.random.default_rng(0).random(A.shape) < 0.9] = 0.0
+        rows = sparse.csr_array(A)
+    if where == "file":
+        rows, options = tmp_path / "A.npy", {"memory": "8MB"}
+        np.save(rows, A)
+    solution = rowsolve.solve(rows, b, rowsolve.Refined("all"), bounds=(low, high), rng=0, **options)
+    assert solution.status is Status.CONVERGED
+    assert solution.passes <= 3
+    assert relative_error(solution.x, optimize.nnls(A, b)[0]) < 1e-6
+    assert solution.optimality < 1e-12
+
+
+@KINDS
+@STORES
+@pytest.mark.parametrize("shape", [(300, 20), (15, 20)])
+def test_equal_bounds__leave_no_choice(kind, store, shape):
+    A, b, _, _ = problem("box", *shape)
+    fixed = np.linspace(-1.0, 1.0, 20)
+    solution = rowsolve.solve(store(A), b, rowsolve.Refined(kind), bounds=(fixed, fixed), rng=0)
+    np.testing.assert_array_equal(solution.x, fixed)
+    assert solution.converged
+
+
+def test_squares_that_do_not_suffice__are_replaced_by_a_triangle(monkeypatch):
+    A, b, low, high = problem("box", 400, 20, condition=1e9, seed=1)
+    calls = []
+    monkeypatch.setattr("rowsolve.methods.exact.triangulate", lambda *args: calls.append(args) or triangulate(*args))
+    solution = rowsolve.solve(A, b, rowsolve.Refined("all"), bounds=(low, high), rng=0)
+    assert calls
+    assert solution.converged
+    assert is_optimal(A, b, solution.x, low, high, tolerance=1e-14)
+
+
+def test_time__that_is_up_while_entries_are_exchanged_leaves_an_x_within_the_bounds(monkeypatch):
+    A, b, low, high = problem("box", 400, 20)
+    monkeypatch.setattr("rowsolve.lstsq.box._Exchange.run", lambda self, has_time: time.sleep(0.3))
+    solution = rowsolve.solve(A, b, rowsolve.Refined("all"), bounds=(low, high), rng=0, max_seconds=0.2)
+    assert solution.status is Status.MAX_SECONDS
+    assert ((low <= solution.x) & (solution.x <= high)).all()
 
 
 @pytest.mark.parametrize("kind", ["none", "all"])
@@ -360,7 +411,12 @@ def test_a_point_that_is_not_optimal__is_seen(store):
 
 def test_x_that_is_not_optimal__is_never_called_converged(monkeypatch):
     A, b, low, high = problem("box")
+    with monkeypatch.context() as patch:
+        patch.setattr("rowsolve.lstsq.box._Exchange.run", lambda *_: None)  # x stays where it is
+        solution = rowsolve.solve(A, b, rowsolve.Refined("all"), bounds=(low, high), rng=0)
+        assert solution.status is Status.PRECISION
+        assert solution.error_estimate >= 1.0
     monkeypatch.setattr(BoxDescent, "is_optimal", lambda *_: False)
-    monkeypatch.setattr("rowsolve.methods.refined.fits_lapack", lambda *_: False)
+    monkeypatch.setattr("rowsolve.methods.refined.price_of_all", lambda _: INF)
     solution = rowsolve.solve(A, b, rowsolve.Refined("none"), bounds=(low, high), rng=0)
     assert solution.status is Status.PRECISION

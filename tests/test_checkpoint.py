@@ -512,6 +512,7 @@ def _has(tree, part):
 
 SPARSE = sparse.csr_array(A * (np.random.default_rng(5).random(A.shape) < 0.3))
 TWO = np.column_stack([b, NOISY])
+ALIKE = np.column_stack([A[:, :-1], A[:, 0] + 1e-9 * A[:, -1]])
 DEPENDENT = np.column_stack([A, A[:, 0] + A[:, 1]])
 WILD = b.copy()
 WILD[::25] += 50.0
@@ -527,9 +528,22 @@ STATES = {
         NOISY,
         rowsolve.Refined("none"),
         {"bounds": (0.0, 0.5)},
-        ["run.steps.descent.model"],
+        ["run.steps.descent"],
     ),
-    "bounds, with a factor": (A, NOISY, rowsolve.Refined("all"), {"bounds": (0.0, 0.5), "rtol": 0.0}, []),
+    "bounds, compressed": (
+        A,
+        NOISY,
+        rowsolve.Refined("all"),
+        {"bounds": (0.0, 0.5), "memory": MEMORY},
+        ["run.steps.all_rows.state_so_far.gram"],
+    ),
+    "bounds, triangle": (
+        ALIKE,
+        NOISY,
+        rowsolve.Refined("all"),
+        {"bounds": (0.0, 0.5), "memory": MEMORY},
+        ["run.steps.all_rows.state_so_far.triangle"],
+    ),
     "sample": (A, NOISY, rowsolve.Refined("sample"), {"rtol": 1e-12}, ["run.steps.descent.factor._triangle"]),
     "dependent": (DEPENDENT, NOISY, rowsolve.Refined("sample"), {"rtol": 0.0}, ["run.steps.descent.factor._rows"]),
     "mixed rows": (A, b, rowsolve.Paving("incoherent"), {}, ["run.plan.mixed"]),
@@ -544,7 +558,6 @@ STATES = {
 
 @pytest.mark.parametrize("what", STATES)
 def test_every_state__goes_on_with_the_same_bits(what, tmp_path, monkeypatch):
-    monkeypatch.setattr("rowsolve.methods.refined.SMALL_BOX", 0.0)  # as if it were too large to be solved at once
     *args, more, parts = STATES[what]
     check_states(tmp_path / "state", args, {"rng": 2, "rtol": 1e-9, "threads": 1, "max_passes": 60, **more}, parts)
 

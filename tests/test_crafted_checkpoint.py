@@ -23,6 +23,7 @@ NOISY = gaussian(N, P, noise=0.05)[1]
 MEMORY = 60_000 if JIT else 30_000
 SPARSE = sparse.csr_array(A * (np.random.default_rng(5).random(A.shape) < 0.3))
 TWO = np.column_stack([b, NOISY])
+ALIKE = np.column_stack([A[:, :-1], A[:, 0] + 1e-9 * A[:, -1]])
 WILD = b.copy()
 WILD[::25] += 50.0
 BOUNDS = {"bounds": (0.0, 0.5), "rtol": 0.0}
@@ -45,7 +46,8 @@ SOLVES = {
     "refined, sample": (A, NOISY, rowsolve.Refined("sample"), {"rtol": 1e-13}),
     "refined, compressed": (A, NOISY, rowsolve.Refined("all"), {"memory": MEMORY}),
     "bounds": (A, NOISY, rowsolve.Refined("none"), BOUNDS),
-    "bounds, factor": (A, NOISY, rowsolve.Refined("all"), BOUNDS),
+    "bounds, compressed": (A, NOISY, rowsolve.Refined("all"), {**BOUNDS, "memory": MEMORY}),
+    "bounds, triangle": (ALIKE, NOISY, rowsolve.Refined("all"), {**BOUNDS, "memory": MEMORY}),
     "auto": (A, NOISY, "auto", {"memory": MEMORY}),
     "auto, wild": (A, WILD, "auto", {"outliers": "drop"}),
 }
@@ -60,7 +62,6 @@ class Crafted:
         *self.args, more = SOLVES[what]
         self.options = {"rng": 0, "rtol": 1e-9, "threads": 1, "max_passes": 30, **more}
         monkeypatch.setattr(_checkpoint, "_MOST_OF_THE_TIME", 1e9)
-        monkeypatch.setattr("rowsolve.methods.refined.SMALL_BOX", 0.0)  # as if it were too large to be solved at once
         self.states = self._states()
 
     def _states(self):

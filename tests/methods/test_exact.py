@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import sparse
+from scipy import optimize, sparse
 
 import rowsolve
 from rowsolve import Refined, Status
 from rowsolve._monitor import Tolerance
+from rowsolve._state import StateError
 from rowsolve._system import System
 from rowsolve.methods.exact import AllRows, makes_a_band
 from rowsolve.sources import open_rows
@@ -179,14 +180,9 @@ def test_bad_numbers__are_found():
         rowsolve.solve(A, np.ones(100), Refined("all"))
 
 
-@pytest.mark.parametrize("n_sides", [1, 3])
-def test_compressing__goes_on_where_it_was_saved(n_sides, monkeypatch):
-    """A pass that is interrupted after some pieces, and resumed by another object, ends with the same bits."""
-    rng = np.random.default_rng(2)
-    A, b = rng.standard_normal((300, 20)), rng.standard_normal((300, n_sides) if n_sides > 1 else 300)
-    monkeypatch.setattr("rowsolve._system.WORK_OF_A_BURST", 1000)  # 50 rows a piece
-    tolerance, x0 = Tolerance(1e-6, 0.0, EPS), np.zeros((n_sides, 20))
-    whole, cut = (AllRows(system_of(A, b), x0, tolerance) for _ in range(2))
+def interrupted(make):
+    """Return one that was stopped after three pieces, and another that went on from its state."""
+    cut = make()
 
     def interrupt():
         if cut.n_done == 3:
@@ -195,12 +191,46 @@ def test_compressing__goes_on_where_it_was_saved(n_sides, monkeypatch):
     cut.system.on_piece = interrupt
     with pytest.raises(KeyboardInterrupt):
         cut.step()
-    again = AllRows(system_of(A, b), x0, tolerance)
+    again = make()
     again.restore(cut.state())
+    return cut, again
+
+
+@pytest.mark.parametrize("n_sides", [1, 3])
+def test_compressing__goes_on_where_it_was_saved(n_sides, monkeypatch):
+    """A pass that is interrupted after some pieces, and resumed by another object, ends with the same bits."""
+    rng = np.random.default_rng(2)
+    A, b = rng.standard_normal((300, 20)), rng.standard_normal((300, n_sides) if n_sides > 1 else 300)
+    monkeypatch.setattr("rowsolve._system.WORK_OF_A_BURST", 1000)  # 50 rows a piece
+    tolerance, x0 = Tolerance(1e-6, 0.0, EPS), np.zeros((n_sides, 20))
+
+    def make():
+        return AllRows(system_of(A, b), x0, tolerance)
+
+    _, again = interrupted(make)
     step = again.step()
-    np.testing.assert_array_equal(step.x, whole.step().x)
+    np.testing.assert_array_equal(step.x, make().step().x)
     np.testing.assert_allclose(step.x.T.reshape(20, -1), np.linalg.lstsq(A, b)[0].reshape(20, -1), rtol=1e-10)
     assert again.system.rows_read == 300 - 3 * 50
+
+
+@pytest.mark.parametrize("by_qr", [False, True])
+def test_compressing_within_bounds__goes_on_where_it_was_saved(by_qr, monkeypatch):
+    rng = np.random.default_rng(2)
+    A, b, bounds = rng.standard_normal((300, 20)), rng.standard_normal(300), (np.zeros(20), np.full(20, np.inf))
+    monkeypatch.setattr("rowsolve._system.WORK_OF_A_BURST", 1000)
+
+    def make(by_qr=by_qr):
+        system = System(open_rows(A), b, bounds=bounds)
+        return AllRows(system, np.zeros(20), Tolerance(1e-6, 0.0, EPS), by_qr=by_qr)
+
+    cut, again = interrupted(make)
+    step = again.step()
+    np.testing.assert_array_equal(step.x, make().step().x)
+    np.testing.assert_allclose(step.x, optimize.nnls(A, b)[0], atol=1e-12)
+    assert again.system.rows_read == 2 * 300 - 3 * 50
+    with pytest.raises(StateError, match="is missing"):
+        make(not by_qr).restore(cut.state())
 
 
 def test_band__is_made_where_rows_are_narrow():

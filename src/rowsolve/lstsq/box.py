@@ -1,22 +1,35 @@
-"""Least squares within bounds, of dense rows in memory: by exchanging free entries of x until x is optimal."""
+"""Least squares within bounds, of rows reduced to a triangle: by exchanging free entries of x until x is optimal."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from rowsolve._vectors import norm
+from rowsolve.lstsq.normal import GramFactor, Slopes, factor_gram, noise_of, norms
 from rowsolve.lstsq.orthogonal import Orthogonal, scaled_columns
+from rowsolve.lstsq.state import Compressed, slopes_at
+from rowsolve.lstsq.triangle import Triangle, triangle_of
 
-__all__ = ["BoxFit", "fit_within", "slopes_inwards"]
+__all__ = ["BoxFit", "fit_compressed_within", "fit_within", "slopes_inwards"]
 
 _EPS = float(np.finfo(float).eps)
 _ROUNDING = 2.0  # units of rounding in a gradient
 _FAR = 30.0  # times that: an x with such a gradient is not optimal
 _EXCHANGES = 10  # times p, at most
 _CHANCES = 5  # exchanges of many entries at once that may leave as many wrong, before they are exchanged one by one
+_WORTH = 1e-5  # of the residual: its square is lower by 1e-10
+_SURE = 0.1  # of the error allowed: an x that is off by so little needs no other pass
+_PASSES = 4  # that tell how far x is off, at most
+_SHRINKS = 0.5  # of the last error, else it is nothing but rounding
+_ROOTS = 4.0  # units of rounding in a product of some terms
+_AS_GIVEN = 0.3  # of a unit, which the numbers of a row are off
+_CORRECTED = 2  # times, at most, that null vectors are looked at
+_SOLVES = 2  # with a Gram matrix: the second makes up for what its squares have lost
 
 
 class BoxFit(NamedTuple):
@@ -35,8 +48,6 @@ class BoxFit(NamedTuple):
         Whether that is nothing but rounding.
     unique : bool
         Whether no other x within the bounds is as good.
-    n_reads : int
-        How often A was read.
     """
 
     x: np.ndarray
@@ -45,44 +56,102 @@ class BoxFit(NamedTuple):
     optimality: float
     is_optimal: bool
     unique: bool
-    n_reads: int
 
 
 def fit_within(
-    A: np.ndarray,
-    b: np.ndarray,
+    state: Triangle,
     bounds: tuple[np.ndarray, np.ndarray],
     x0: np.ndarray,
     damp: float,
+    tolerance: Any,
+    slopes: Slopes,
     has_time: Callable[[], bool] = lambda: True,
 ) -> BoxFit:
     """Minimise ``norm(A x - b)**2 + damp**2 norm(x)**2`` for x within `bounds`, starting from `x0` within them.
 
-    The rows are reduced to a triangle. Entries of x are free or on a bound (Stark and Parker 1995): the free ones are
-    solved for, and stopped at the first bound that they meet; when all are within, the entry on a bound whose slope
-    leads inwards the most becomes free. At first many are exchanged at once. The best x so far is returned as soon as
-    `has_time` returns False.
-    """
-    from scipy.linalg import qr
+    Entries of x are free or on a bound (Stark and Parker 1995): the free ones are solved for, and stopped at the first
+    bound that they meet; when all are within, the entry on a bound whose slope leads inwards the most becomes free. At
+    first many are exchanged at once. All that happens on the triangle; then a pass over A tells the slope at x, and
+    whether x is optimal. Where rounding has left it too far off, exchanges go on by that slope.
 
-    whole = np.vstack([A, damp * np.eye(len(x0))]) if damp else A
-    right = np.concatenate([b, np.zeros(len(x0))]) if damp else b
-    lengths, size = scaled_columns(whole), float(np.abs(right).max()) or 1.0  # squares of b may leave the range
-    both = qr(np.column_stack([whole / lengths, right / size]), mode="r", check_finite=False)[0][: len(x0) + 1]
-    low, high = (bound * lengths / size for bound in bounds)
-    state = _Exchange(both[:, :-1], both[:, -1], low, high, np.clip(x0 * lengths / size, low, high))
-    state.run(has_time)
-    x = np.clip(state.x / lengths * size, *bounds)
-    x[state.place < 0], x[state.place > 0] = bounds[0][state.place < 0], bounds[1][state.place > 0]
-    r = right - whole @ x
-    slope = whole.T @ (r / size) / lengths
-    inwards = slopes_inwards(slope, x, *bounds)
-    rounding = _FAR * _rounding(float(np.linalg.norm(r / size)), float(np.linalg.norm(x * lengths / size)))
-    optimality = float(np.abs(inwards).max() / np.linalg.norm(right / size)) if right.any() else 0.0
-    error = state.error_of(whole, r)
-    r = r[: len(A)]
-    is_optimal = bool((np.abs(inwards) <= rounding).all())
-    return BoxFit(x, error, float(r @ r), optimality, is_optimal, state.is_unique(slope, rounding), 5)
+    Parameters
+    ----------
+    state : Triangle
+        Of all rows, damped.
+    bounds : pair of ndarrays of shape (p,)
+    x0 : ndarray of shape (p,)
+    damp : float
+    tolerance : Tolerance
+        x is corrected until it is met, or until corrections are nothing but rounding.
+    slopes : callable
+        One pass: ``slopes(x)`` returns ``A'(b - A x)`` and the squared norm of the residual, for x as a column.
+    has_time : callable
+        The best x so far is returned, and not called optimal, as soon as it returns False.
+    """
+    box, error = _Exchange(state, bounds, x0), math.inf
+    norm_b = math.hypot(*state.sides[:, 0], math.sqrt(float(state.squares[0]))) or 1.0
+    for _ in range(_PASSES):
+        box.run(has_time)
+        x = box.x_within(bounds)
+        if not has_time():
+            left = float(state.squares[0]) + box.size**2 * box.cost() - damp * damp * float(x @ x)
+            return BoxFit(x, math.nan, max(left, 0.0), math.nan, is_optimal=False, unique=True)
+        slope, residual_sq = slopes(x[:, None])
+        box.renew(slope[:, 0] - damp * damp * x)
+        residual = math.sqrt(float(residual_sq[0]) + damp * damp * float(x @ x))
+        rounding = _FAR * box.rounding(residual)
+        steepest, before, error = box.steepest(), error, box.error()
+        is_optimal = steepest <= rounding < math.inf
+        enough = _SURE * tolerance.at(norm(x), 0.0)
+        if is_optimal and (error <= enough or error >= _SHRINKS * before):
+            break
+    error = max(error, box.floor(tolerance.eps, residual))
+    optimality, unique = steepest * box.size / norm_b, box.is_unique(rounding)
+    return BoxFit(x, error, float(residual_sq[0]), optimality, is_optimal, unique)
+
+
+def fit_compressed_within(
+    state: Compressed,
+    bounds: tuple[np.ndarray, np.ndarray],
+    x0: np.ndarray,
+    damp: float,
+    tolerance: Any,
+    slopes: Slopes,
+    has_time: Callable[[], bool] = lambda: True,
+) -> BoxFit | None:
+    """Do what `fit_within` does, by the Gram matrix of all rows; None if the squares of A have lost what is needed."""
+    factor = factor_gram(state.gram, damp)
+    if factor is None:
+        return None
+    passes = _WithNullVectors(factor, slopes) if factor.deficient else None
+    found = fit_within(triangle_of(state, factor), bounds, x0, damp, tolerance, passes or slopes, has_time)
+    if not has_time():
+        return found
+    sure = passes is None or passes.are_null(found.x, max(state.n_rows, len(x0)) * _EPS)
+    return found if found.is_optimal and sure else None
+
+
+class _WithNullVectors:
+    """Passes that look at two random vectors as well which a Gram matrix calls null: it knows half of the digits."""
+
+    def __init__(self, factor: GramFactor, slopes: Slopes) -> None:
+        noise = noise_of(len(factor.lengths))[:, :2]
+        self.factor, self.slopes, self.vectors = factor, slopes, noise - factor.project(noise)
+        self.left = math.inf
+
+    def __call__(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Make one pass for x, and note how far the vectors are from zero under A; they are corrected as x would be."""
+        slope, squares = self.slopes(np.hstack([x, self.vectors]))
+        self.left = float((np.sqrt(squares[1:]) / norms(self.factor.lengths * self.vectors)).max())
+        self.vectors = self.vectors + self.factor.solve(slope[:, 1:])
+        return slope[:, :1], squares[:1]
+
+    def are_null(self, x: np.ndarray, limit: float) -> bool:
+        """Tell whether they are as near to zero as rounding leaves it, by other passes at x if they were not yet."""
+        for _ in range(_CORRECTED):
+            if self.left > limit:
+                self(x[:, None])
+        return self.left <= limit
 
 
 def slopes_inwards(slope: np.ndarray, x: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -92,66 +161,160 @@ def slopes_inwards(slope: np.ndarray, x: np.ndarray, low: np.ndarray, high: np.n
     return np.where(low < high, inwards, 0.0)
 
 
-def _rounding(residual: float, size: float) -> float:
-    """Return what rounding may make of a gradient, for columns of unit norm."""
-    return _ROUNDING * _EPS * (residual + size)
-
-
 class _Exchange:
-    """The free entries of x, and those on a bound; columns have unit norm."""
+    """The free entries of x, and those on a bound; columns have unit norm, and the right-hand side is of size 1."""
 
-    def __init__(self, R: np.ndarray, c: np.ndarray, low: np.ndarray, high: np.ndarray, x: np.ndarray) -> None:
-        self.R, self.c, self.low, self.high, self.x = R, c, low, high, x
-        self.movable = low < high
-        self.place = np.where(x <= low, -1, np.where(x >= high, 1, 0))  # on the lower bound, on the upper, free
+    def __init__(self, state: Triangle, bounds: tuple[np.ndarray, np.ndarray], x0: np.ndarray) -> None:
+        self.lengths, sides = scaled_columns(state.triangle), state.sides[:, 0]
+        self.size, self.n_rows = float(np.abs(sides).max()) or 1.0, max(1, state.n_rows)
+        rank = int(np.flatnonzero(state.triangle.any(axis=1)).max(initial=0)) + 1  # or more: the others are zero
+        self.R, self.c = state.triangle[:rank] / self.lengths, sides[:rank] / self.size
+        self.gram = self.R.T @ self.R
+        self.low, self.high = (bound * self.lengths / self.size for bound in bounds)
+        self.x = x = np.clip(x0 * self.lengths / self.size, self.low, self.high)
+        self.off = np.zeros_like(x)  # what the slope is beyond that of the triangle
+        self.movable = self.low < self.high
+        self.place = np.where(x <= self.low, -1, np.where(x >= self.high, 1, 0))  # on the lower bound, the upper, free
+        self._factored: tuple[np.ndarray, Any] = self.place < -1, None
 
     def run(self, has_time: Callable[[], bool]) -> None:
         """Exchange until no slope leads inwards, or until rounding makes it go on for ever."""
-        self._in_blocks(has_time)
-        self._settle()
-        barred = np.zeros(self.place.size, dtype=bool)
+        if not self._in_blocks(has_time):
+            self._settle(has_time)
+        barred, tried = np.zeros((2, self.place.size), dtype=bool)
         for _ in range(_EXCHANGES * self.place.size):
             wanted = self._wanted() & ~barred
+            steep = wanted.any()
+            wanted = wanted if steep else self._promising() & ~tried
             if not wanted.any() or not has_time():
                 return
-            j = int(np.argmax(np.where(wanted, np.abs(self.slope()), 0.0)))
-            before, cost = self.place[j], self._cost()
+            j = int(np.argmax(np.where(wanted, np.abs(self._slope_at(self.x)), 0.0)))
+            before, cost = self.place[j], self.cost()
             self.place[j] = 0
-            self._settle()
-            gained = self._cost() < cost
+            self._settle(has_time)
+            gained = self.cost() < cost
+            tried = tried & (self.cost() > (1.0 - _WORTH) * cost)
+            tried[j] |= not steep
             barred = barred & (not gained)
             barred[j] |= not gained
             if not gained and self.place[j] == 0 and self.x[j] in (self.low[j], self.high[j]):
                 self.place[j] = before
 
-    def slope(self) -> np.ndarray:
-        """Return the slope downhill."""
-        return self.R.T @ (self.c - self.R @ self.x)
+    def x_within(self, bounds: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        """Return x in its own units; entries on a bound are there exactly."""
+        x = np.clip(self.x / self.lengths * self.size, *bounds)
+        return np.where(self.place < 0, bounds[0], np.where(self.place > 0, bounds[1], x))
 
-    def _cost(self) -> float:
+    def renew(self, slope: np.ndarray) -> None:
+        """Go on by a `slope` downhill at x that was computed from A."""
+        self.off = np.zeros_like(self.x)
+        self.off = slope / self.lengths / self.size - self._slope_at(self.x)
+
+    def error(self) -> float:
+        """Return how far the free entries of x are from their best values."""
+        return norm((self._target() - self.x) / self.lengths) * self.size
+
+    def floor(self, eps: float, residual: float) -> float:
+        """Return the error that rounding leaves of x: of the products A x, and of the sums in ``A'(b - A x)``.
+
+        `eps` is the precision of A and b as given. Random vectors tell how rounding spreads: by ``(R'R)**-1`` in units
+        of x, and by a root of it. Entries whose bounds are so close, for their column, that any value will do are left
+        out.
+        """
+        free = self.place == 0
+        if not free.any():
+            return 0.0
+        matters = (self.high - self.low)[free] > self.rounding(residual)
+        units, noise = (matters / self.lengths[free])[:, None], noise_of(int(free.sum()))
+        k, factor, both = noise.shape[1], self._factor_of(free), np.hstack([noise, units * noise])
+        if isinstance(factor, Orthogonal):
+            found = factor.correct(np.zeros((len(self.R), 2 * k)), both)[0]
+        else:
+            found = factor.solve(both)
+        of_sums = float(np.linalg.norm(units * found[:, :k])) * residual
+        of_products = math.sqrt(max(float(np.vdot(found[:, k:], both[:, k:])), 0.0)) * norm(self.x) * self.size
+        as_given = _AS_GIVEN * eps
+        of_both = max(_EPS, as_given) * of_sums + max(_ROOTS * _EPS, as_given) * of_products
+        return of_both / math.sqrt(k * self.n_rows)
+
+    def steepest(self) -> float:
+        """Return the largest slope that leads inwards."""
+        inwards = slopes_inwards(self._slope_at(self.x), self.x, self.low, self.high)
+        return float(np.abs(inwards).max())
+
+    def rounding(self, residual: float) -> float:
+        """Return what rounding may make of a slope where the residual has that norm."""
+        return _ROUNDING * _EPS * (residual / self.size + norm(self.x))
+
+    def _slope_at(self, x: np.ndarray) -> np.ndarray:
+        """Return the slope downhill."""
+        return self.R.T @ (self.c - self.R @ x) + self.off
+
+    def cost(self) -> float:
+        """Return what is to be made small, but for a constant."""
         r = self.c - self.R @ self.x
-        return float(r @ r)
+        return float(r @ r - 2.0 * (self.off @ self.x))
 
     def _wanted(self) -> np.ndarray:
         """Return which entries on a bound have a slope that leads inwards."""
         r = self.c - self.R @ self.x
-        limit = _rounding(float(np.linalg.norm(r)), float(np.linalg.norm(self.x)))
-        return self.movable & (-self.place * (self.R.T @ r) > limit)
+        limit = self.rounding(norm(r) * self.size)
+        return self.movable & (-self.place * (self.R.T @ r + self.off) > limit)
+
+    def _promising(self) -> np.ndarray:
+        """Return which entries on a bound may lower the cost by much, although their slope is lost in rounding.
+
+        That is so where columns are all but dependent: the slope is small, the way is long, and x is large. So the
+        slope is computed without x, by what the free columns leave of the others.
+        """
+        free, found = self.place == 0, np.zeros(self.place.size, dtype=bool)
+        factor = self._factor_of(free) if free.any() else None
+        if not isinstance(factor, Orthogonal) or factor.rank < factor.p:
+            return found
+        r = factor.beside((self.c - self.R @ np.where(free, 0.0, self.x))[:, None])
+        slope = self.R.T @ r[:, 0]
+        inwards = np.flatnonzero(self.movable & (-self.place * slope > 0.0))
+        beside = norms(factor.beside(self.R[:, inwards]))
+        found[inwards] = np.abs(slope[inwards]) > _WORTH * beside * norms(r) + _EPS * norm(self.c)
+        return found
+
+    def _factor_of(self, columns: np.ndarray) -> Any:
+        """Return a factor of the Gram matrix of some columns; an orthogonal one if their squares hide their rank."""
+        before, factor = self._factored
+        if factor is None or not np.array_equal(before, columns):
+            tall = np.count_nonzero(columns) <= len(self.R)
+            factor = factor_gram(self.gram[np.ix_(columns, columns)]) if tall else None
+            if factor is None or (factor.deficient and not self._is_null(factor, self.R[:, columns])):
+                factor = Orthogonal(self.R[:, columns])
+            self._factored = columns, factor
+        return factor
+
+    def _is_null(self, factor: GramFactor, R: np.ndarray) -> bool:
+        """Tell whether columns of R that are dependent as their squares have it are."""
+        passes = _WithNullVectors(factor, partial(slopes_at, R, self.c[:, None]))
+        return passes.are_null(np.zeros(R.shape[1]), max(self.n_rows, self.place.size) * _EPS)
 
     def _target(self) -> np.ndarray:
         """Return the x that is best for the free entries, whatever their bounds; of many, the nearest."""
         free, x = self.place == 0, self.x.copy()
-        if free.any():
-            x[free] += Orthogonal(self.R[:, free]).solve((self.c - self.R @ x)[:, None])[:, 0]
+        if not free.any():
+            return x
+        factor = self._factor_of(free)
+        if isinstance(factor, Orthogonal):
+            x[free] += factor.correct((self.c - self.R @ x)[:, None], self.off[free, None])[0][:, 0]
+            return x
+        for _ in range(_SOLVES):
+            x[free] += factor.solve(self._slope_at(x)[free, None])[:, 0]
         return x
 
-    def _in_blocks(self, has_time: Callable[[], bool]) -> None:
+    def _in_blocks(self, has_time: Callable[[], bool]) -> bool:
         """Exchange all entries that are wrong at once, as long as there are fewer and fewer (Júdice and Pires 1994).
 
         Free ones are wrong beyond a bound, others with a slope that leads inwards. The best x within bounds is kept.
+        Return whether nothing is wrong with it.
         """
-        best, least, place = self.x, self._cost(), self.place.copy()
-        fewest, chances = self.place.size + 1, _CHANCES
+        best, least, place = self.x, self.cost(), self.place.copy()
+        fewest, chances, count = self.place.size + 1, _CHANCES, -1
         while chances >= 0 and has_time():
             self.x = self._target()
             below, above = ((self.place == 0) & wrong for wrong in (self.x < self.low, self.x > self.high))
@@ -159,8 +322,8 @@ class _Exchange:
             count = int(np.count_nonzero(below | above | inwards))
             self.x = np.clip(self.x, self.low, self.high)
             self.place = np.where(below, -1, np.where(above, 1, self.place))
-            cost = self._cost()
-            if cost <= least:
+            cost = self.cost()
+            if cost <= least or count == 0:
                 best, least, place = self.x, cost, self.place.copy()
             if count == 0:
                 break
@@ -169,10 +332,11 @@ class _Exchange:
             self.place[inwards] = 0
             self.x = np.where(self.place < 0, self.low, np.where(self.place > 0, self.high, self.x))
         self.x, self.place = best, place
+        return count == 0
 
-    def _settle(self) -> None:
+    def _settle(self, has_time: Callable[[], bool]) -> None:
         """Go to the best point of the free entries; those that meet a bound on the way stay there."""
-        while True:
+        while has_time():
             target = self._target()
             way, free = target - self.x, self.place == 0
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -187,18 +351,7 @@ class _Exchange:
             self.place[stopped] = np.where(way[stopped] > 0.0, 1, -1)
             self.x = np.where(stopped, np.where(way > 0.0, self.high, self.low), self.x)
 
-    def error_of(self, A: np.ndarray, r: np.ndarray) -> float:
-        """Return how far the free entries of x seem to be from their best values, by a fresh residual `r`."""
-        free = self.place == 0
-        if not free.any():
-            return 0.0
-        factor = Orthogonal(A[:, free])
-        change, of_r = factor.correct(np.zeros((len(A), 1)), (A[:, free].T @ r)[:, None])
-        again, _ = factor.correct(-(of_r + A[:, free] @ change), (A[:, free].T @ (r[:, None] + of_r)))
-        return max(float(np.linalg.norm(change)), float(np.linalg.norm(again)))
-
-    def is_unique(self, slope: np.ndarray, rounding: float) -> bool:
+    def is_unique(self, rounding: float) -> bool:
         """Tell whether the columns of entries that may move without loss are independent."""
-        loose = self.movable & ((self.place == 0) | (np.abs(slope) <= rounding))
-        n_loose = int(loose.sum())
-        return n_loose == 0 or Orthogonal(self.R[:, loose]).rank == n_loose
+        loose = self.movable & ((self.place == 0) | (np.abs(self._slope_at(self.x)) <= rounding))
+        return not loose.any() or self._factor_of(loose).rank == int(loose.sum())

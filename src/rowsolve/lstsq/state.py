@@ -17,7 +17,7 @@ import numpy as np
 from rowsolve._blas import blas_threads
 from rowsolve._threads import run_together
 
-__all__ = ["Compressed", "compress", "slopes_at"]
+__all__ = ["Compressed", "compress", "on_threads", "slopes_at"]
 
 _NUMBERS = 1 << 16  # of a block of rows: 512 KB, which stay in the cache of a core
 _FEW = 22  # columns, for which blocks must be smaller to make many numbers: numpy counts to 500
@@ -56,7 +56,7 @@ def compress(A: Any, b: np.ndarray, threads: int = 1) -> Compressed:
     """Compress the rows of `A`, an array or a sparse matrix, with the right-hand sides `b` of shape (n, k)."""
     if not isinstance(A, np.ndarray):
         return Compressed(_dense_gram(A), A.T @ b, np.vecdot(b.T, b.T), A.shape[0])
-    parts = _on_threads(partial(_compress_part, A, b), len(A), A.size * max(_READING, float(A.shape[1])), threads)
+    parts = on_threads(partial(_compress_part, A, b), len(A), A.size * max(_READING, float(A.shape[1])), threads)
     found = parts[0]
     for part in parts[1:]:  # the same sum whichever thread was first
         found = found.merge(part)
@@ -68,16 +68,14 @@ def slopes_at(A: Any, b: np.ndarray, x: np.ndarray, threads: int = 1) -> tuple[n
 
     Columns of `x` beyond those of `b` have a right-hand side of zero.
     """
-    parts = _on_threads(
-        partial(_slopes_of_part, A, b, x), A.shape[0], A.size * max(_READING, 2.0 * x.shape[1]), threads
-    )
+    parts = on_threads(partial(_slopes_of_part, A, b, x), A.shape[0], A.size * max(_READING, 2.0 * x.shape[1]), threads)
     slope, squares = parts[0]
     for more, further in parts[1:]:
         slope, squares = slope + more, squares + further
     return slope, squares
 
 
-def _on_threads(call: Callable[[int, int], Any], n_rows: int, work: float, threads: int) -> list[Any]:
+def on_threads(call: Callable[[int, int], Any], n_rows: int, work: float, threads: int) -> list[Any]:
     """Call with the edges of as many parts of the rows as threads are worth waking; return what the calls return."""
     count = max(1, min(threads, int(work / _WORK_OF_A_THREAD), n_rows))
     edges = [n_rows * part // count for part in range(count + 1)]

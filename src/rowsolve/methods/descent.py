@@ -117,6 +117,10 @@ class Descent:
         Whose fresh gradient was nothing but rounding: they stay where they are.
     """
 
+    direction: np.ndarray
+    _worth: np.ndarray
+    _worth_at_start: float
+
     def __init__(
         self,
         system: System,
@@ -133,8 +137,6 @@ class Descent:
         self.drift: np.ndarray = np.zeros(system.n_rhs)
         self._inherited: np.ndarray | None = None
         self.still, self.amplification, self._unit = np.zeros(len(self.at), dtype=bool), 0.0, 0.0
-        self.direction = self._worth = np.empty(0)  # as `_set_out` finds them
-        self._worth_at_start = 0.0
         self._told = False  # whether a probe has come to its end
         self.no_time_for_factor = self.squares_fail = False
         self.under_way: tuple[int, np.ndarray, np.ndarray] | None = None

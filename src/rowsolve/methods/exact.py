@@ -15,10 +15,11 @@ from rowsolve._system import Piece
 from rowsolve._vectors import norm, norms
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.lstsq.band import compress_to_band, factor_band
-from rowsolve.lstsq.box import fit_within
+from rowsolve.lstsq.box import BoxFit, fit_compressed_within, fit_within
 from rowsolve.lstsq.dense import fit
 from rowsolve.lstsq.normal import Fit, factor_gram, fit_normal
 from rowsolve.lstsq.state import Compressed, compress, slopes_at
+from rowsolve.lstsq.triangle import Triangle, triangulate
 from rowsolve.methods.base import Step
 from rowsolve.methods.factor import QR_PER_PRODUCT, SQUARES, find_odd_rows
 from rowsolve.policy import prices
@@ -29,6 +30,7 @@ from rowsolve.policy.prices import (
     compressed_at_once,
     dense_gram_of_sparse,
     gram,
+    orthogonal,
 )
 
 if TYPE_CHECKING:
@@ -36,11 +38,10 @@ if TYPE_CHECKING:
     from rowsolve._system import System
 
 __all__ = [
-    "AT_ONCE",
-    "SMALL_BOX",
     "AllRows",
     "by_lapack",
     "fits_lapack",
+    "has_time_for_qr",
     "is_small",
     "makes_a_band",
     "matrix_of",
@@ -48,9 +49,7 @@ __all__ = [
 ]
 
 FEW_NUMBERS = 100_000  # of an A whose sparse rows are written out
-SMALL = 2e9  # multiplications of a dense factor of all rows: some tenths of a second
-AT_ONCE = 5e7  # the same of a factor that takes next to no time
-SMALL_BOX = 2e8  # the same where entries of x may have to be exchanged many times
+_SMALL = 2e9  # multiplications of a dense factor of all rows: some tenths of a second
 _EPS = float(np.finfo(float).eps)
 _LARGEST = 10_000  # columns, of a Gram matrix
 _LONG_FACTOR = 3.0  # factors of 700 columns and more are worth the threads of BLAS, which spin for a while after it
@@ -58,25 +57,32 @@ _COPIES = 3  # of A, while it is factored
 _COMPRESSED = named(
     Compressed, gram=array("p", "p"), sides=array("p", "k"), squares=array("k"), n_rows=integer(0, "n")
 )  # fmt: skip
+_TRIANGLE = named(
+    Triangle, triangle=array("p", "p"), sides=array("p", "k"), squares=array("k"), n_rows=integer(0, "n")
+)  # fmt: skip
 
 
 class AllRows:
     """The least-squares solution from one pass that compresses the rows, and one that certifies x where that is needed.
 
     What has been compressed is kept between two pieces of the first pass, so that it can be saved. Sparse rows that
-    leave a sparse factor are compressed at once.
+    leave a sparse factor are compressed at once. Within bounds a pass always certifies x, and rows are reduced to a
+    triangle instead if that is asked for: `by_qr`.
     """
 
-    def __init__(self, system: System, x0: np.ndarray, tolerance: Tolerance) -> None:
+    def __init__(self, system: System, x0: np.ndarray, tolerance: Tolerance, *, by_qr: bool = False) -> None:
         self.system, self.starts, self.tolerance = system, np.atleast_2d(x0), tolerance
-        self.n_done, self.state_so_far = 0, None if makes_a_band(system) else _nothing(system)
-        self.compressing = False
+        self.by_qr, self.compressing, self.n_done = by_qr, False, 0
+        band = system.bounds is None and makes_a_band(system)
+        self.state_so_far: Any = None if band else _nothing(system, Triangle if by_qr else Compressed)
 
     def step(self) -> Step | None:
         """Return the solution; None if the squares of A have lost what is needed to find it."""
         system = self.system
         with blas_threads(math.inf, 1):  # threads of BLAS would be in the way of the next pass
-            found = self._by_band() if self.state_so_far is None else self._by_dense_factor(self.state_so_far)
+            if system.bounds is not None:
+                return self._within(system.bounds)
+            found = self._by_band() if self.state_so_far is None else self._by_dense_factor()
         if found is None:
             return None
         system.use_all()
@@ -90,19 +96,49 @@ class AllRows:
         factor = factor_band(state.gram, self.system.damp)
         return None if factor is None else self._fit(state, factor)
 
-    def _by_dense_factor(self, state: Compressed) -> Fit | None:
-        system = self.system
-        self.compressing = True
-        for rows, b in _blocks(system, skip=self.n_done):
-            self.state_so_far = state = state.merge(compress(rows, b, system.threads))
-            self.n_done += 1
-        self.compressing = False
-        if not 0.0 < float(state.gram.trace()) < math.inf or not np.isfinite(state.squares).all():
-            find_odd_rows(system, np.arange(system.n_rows))  # raises, unless all are zero or only the sum is too large
+    def _by_dense_factor(self) -> Fit | None:
+        system, state = self.system, self._compress_all()
+        if state is None:
             return None
         with blas_threads(_LONG_FACTOR * system.n_columns**3, system.threads):
             factor = factor_gram(state.gram, system.damp)
         return None if factor is None else self._fit(state, factor)
+
+    def _within(self, bounds: tuple[np.ndarray, np.ndarray]) -> Step | None:
+        """Return the solution within `bounds`."""
+        system, state = self.system, self._compress_all()
+        if state is None:
+            return None
+        with blas_threads(_LONG_FACTOR * system.n_columns**3, system.threads):
+            more = bounds, self.starts[0], system.damp, self.tolerance, self._slopes, lambda: system.clock.left > 0.0
+            found = fit_within(state.damped(system.damp), *more) if self.by_qr else fit_compressed_within(state, *more)
+        return None if found is None else self._step_within(found)
+
+    def _step_within(self, found: BoxFit) -> Step:
+        system, norm_x = self.system, norm(found.x)
+        system.use_all()
+        system.optimality, system.unique = found.optimality, found.unique
+        system.residual_norm = math.sqrt(found.residual_sq)
+        error = max(found.error, _EPS * math.sqrt(found.x.size) * norm_x)
+        good = found.is_optimal and error <= self.tolerance.at(norm_x, norm(self.starts[0]))
+        status = Status.CONVERGED if good else Status.PRECISION if system.clock.left > 0.0 else None
+        unknown = max(norm_x, norm(self.starts[0])) or 1.0  # an error as large as x
+        return Step(found.x, error if found.is_optimal else unknown, status, system.residual_norm)
+
+    def _compress_all(self) -> Any:
+        """Make the first pass, or the rest of it; None if sums leave the range of float64, or all rows are zero."""
+        system, state = self.system, self.state_so_far
+        reduce_rows = triangulate if self.by_qr else compress
+        self.compressing = True
+        for rows, b in _blocks(system, skip=self.n_done):
+            self.state_so_far = state = state.merge(reduce_rows(rows, b, system.threads))
+            self.n_done += 1
+        self.compressing = False
+        total = float(np.abs(state[0]).sum())
+        if (total > 0.0 or self.by_qr) and total < math.inf and np.isfinite(state.squares).all():
+            return state
+        find_odd_rows(system, np.arange(system.n_rows))  # raises, unless all are zero or only the sum is too large
+        return None
 
     def _fit(self, state: Compressed, factor: Any) -> Fit | None:
         return fit_normal(state, factor, self.starts, self.system.damp, self.tolerance, self._slopes)
@@ -123,7 +159,7 @@ class AllRows:
         """Go on from there."""
         check_keys(state, ("n_done", "state_so_far"))
         self.n_done = integer()(state["n_done"], self.system.sizes)
-        found = optional(_COMPRESSED)(state["state_so_far"], self.system.sizes)
+        found = optional(_TRIANGLE if self.by_qr else _COMPRESSED)(state["state_so_far"], self.system.sizes)
         if (found is None) is not (self.state_so_far is None):
             raise StateError("state_so_far: expected what goes with the rows")
         self.state_so_far = found
@@ -138,13 +174,16 @@ def makes_a_band(system: System) -> bool:
 def price_of_all(system: System) -> float:
     """Return the price of the least-squares solution from all rows; infinity if there is no room or no time for it."""
     n, p, k = system.n_rows, system.n_columns, system.n_rhs
-    if n < p and not system.damp:
+    wide, bounded = n < p and not system.damp, system.bounds is not None
+    if wide and not bounded:
         return math.inf
-    if makes_a_band(system):
+    if makes_a_band(system) and not bounded:
         assert system.layout is not None
         return PAIR * system.row_pairs * (system.layout.gram is None) + prices.band(p, system.layout.width)
     if p > _LARGEST or 8.0 * SQUARES * p * p > system.room:
         return math.inf
+    if wide:
+        return orthogonal(n, p) if has_time_for_qr(system) else math.inf
     if isinstance(system.rows, CSRRows):
         n_pairs = n * system.entries_per_row**2 if system.stored else system.row_pairs
         price = dense_gram_of_sparse(n_pairs, p)
@@ -155,9 +194,10 @@ def price_of_all(system: System) -> float:
     return price if system.has_time_for(products + p**3 / 3) else math.inf
 
 
-def _nothing(system: System) -> Compressed:
+def _nothing(system: System, kind: Any) -> Any:
+    """Return the state of no rows."""
     p, k = system.n_columns, system.n_rhs
-    return Compressed(np.zeros((p, p)), np.zeros((p, k)), np.zeros(k), 0)
+    return kind(np.zeros((p, p)), np.zeros((p, k)), np.zeros(k), 0)
 
 
 def _blocks(system: System, skip: int = 0, *, whole: bool = False) -> Iterator[tuple[Any, np.ndarray]]:
@@ -202,53 +242,31 @@ def matrix_of(rows: Any, shape: tuple[int, int]) -> Any:
     return sparse.csr_array(tuple(rows), shape=shape)
 
 
-def fits_lapack(system: System, most: float = SMALL) -> bool:
-    """Tell whether all rows can be written out in memory and factored with at most so many multiplications."""
+def fits_lapack(system: System) -> bool:
+    """Tell whether all rows can be written out in memory and factored in some tenths of a second."""
     n, p = system.n_rows, system.n_columns
     products = n * float(p) * min(n, p)
-    written = n * p <= FEW_NUMBERS or not isinstance(system.rows, CSRRows) or system.bounds is not None
-    fits = written and products <= most and 8.0 * _COPIES * n * p <= system.room
-    return not system.stored and fits and system.has_time_for(QR_PER_PRODUCT * products)
+    written = n * p <= FEW_NUMBERS or not isinstance(system.rows, CSRRows)
+    fits = written and products <= _SMALL and 8.0 * _COPIES * n * p <= system.room
+    return not system.stored and fits and has_time_for_qr(system)
+
+
+def has_time_for_qr(system: System) -> bool:
+    """Tell whether an orthogonal factor of all rows ends before the deadline."""
+    n, p = system.n_rows, system.n_columns
+    return system.has_time_for(QR_PER_PRODUCT * n * float(p) * min(n, p))
 
 
 def by_lapack(system: System, x0: np.ndarray, tolerance: Tolerance) -> Step | None:
-    """Return the least-squares solution of all rows; within the bounds, if there are any. None if it takes passes."""
+    """Return the least-squares solution of all rows; None if it takes passes."""
     n, p = system.n_rows, system.n_columns
-    order = np.arange(n)
-    rows = matrix_of(system.rows, (n, p))
+    rows, starts = matrix_of(system.rows, (n, p)), np.atleast_2d(x0)
     rows = rows.toarray() if isinstance(system.rows, CSRRows) else rows
-    if system.bounds is None:
-        found = _fit(system, rows, x0, tolerance)
-    else:
-        with blas_threads(n * float(p) * min(n, p), system.threads):
-            found = _fit_within(system, rows, x0, tolerance)
+    found = fit(rows.astype(float, copy=False), system.b.reshape(n, -1), starts, system.damp, tolerance, system.threads)
     if found is None:
-        find_odd_rows(system, order)  # raises, unless all are zero or only sums leave the range
+        find_odd_rows(system, np.arange(n))  # raises, unless all are zero or only sums leave the range
         return None
-    step, n_reads = found
     system.use_all()
-    system.rows_read += n_reads * n
-    return step
-
-
-def _fit(system: System, rows: Any, x0: np.ndarray, tolerance: Tolerance) -> tuple[Step, int] | None:
-    starts, b = np.atleast_2d(x0), system.b.reshape(system.n_rows, -1)
-    found = fit(rows.astype(float, copy=False), b, starts, system.damp, tolerance, system.threads)
-    if found is None:
-        return None
+    system.rows_read += found.n_reads * n
     system.rank, system.rank_is_clear = found.rank, found.has_gap
-    return step_of(system, found, starts, tolerance), found.n_reads
-
-
-def _fit_within(system: System, rows: Any, x0: np.ndarray, tolerance: Tolerance) -> tuple[Step, int]:
-    assert system.bounds is not None
-    found = fit_within(
-        rows.astype(float, copy=False), system.b, system.bounds, x0, system.damp, lambda: system.clock.left > 0.0
-    )
-    system.optimality, system.unique = found.optimality, found.unique
-    norm_x = norm(found.x)
-    error = max(found.error, _EPS * math.sqrt(x0.size) * norm_x)
-    good = found.is_optimal and error <= tolerance.at(norm_x, norm(x0))
-    status = Status.CONVERGED if good else Status.PRECISION if system.clock.left > 0.0 else None
-    system.residual_norm = math.sqrt(found.residual_sq)
-    return Step(found.x, error if found.is_optimal else math.nan, status, system.residual_norm), found.n_reads
+    return step_of(system, found, starts, tolerance)

@@ -15,6 +15,7 @@ from rowsolve._vectors import norm, norms
 from rowsolve.kernels.gradient import add_gram, solve_factored, solve_transposed, solve_upper
 from rowsolve.kernels.rows import CSRRows, distances, frozen, residuals
 from rowsolve.lstsq.orthogonal import pivoted, scaled_columns
+from rowsolve.lstsq.triangle import Triangle, triangulate
 
 if TYPE_CHECKING:
     from rowsolve._system import Part, System
@@ -144,16 +145,6 @@ class Factor:
         if self._null is not None:
             with blas_threads(len(vectors) * self._null.size, 1):
                 vectors -= (vectors @ self._null.T) @ self._null
-
-    def gram(self) -> tuple[np.ndarray, float]:
-        """Return a matrix and a unit that make ``R'R``; directions in no row get the smallest value of the others."""
-        rows: Any = self._triangle if self._rows is None else self._rows
-        unit = float(np.abs(rows).max(initial=0.0)) or 1.0
-        found = (rows / unit).T @ (rows / unit)
-        if self._null is not None:
-            least = (1.0 / (self.spread * unit)) ** 2 if self.rank else 1.0
-            found += least * self._null.T @ self._null
-        return found, unit * unit
 
     @cached_property
     def spread(self) -> float:
@@ -429,13 +420,14 @@ def _add_products(system: System, part: Part, gram: np.ndarray, dtype: np.dtype)
 
 def _by_qr(system: System, order: np.ndarray, damp: float, stand_for: float) -> Factor:
     """Factor by QR, piece by piece, with pivots at the end if a rank is missing."""
-    from scipy.linalg import lapack, qr
+    from scipy.linalg import lapack
 
     p = system.n_columns
-    triangle = damp * np.eye(p) if damp else np.zeros((0, p))
+    state = Triangle(np.zeros((p, p)), np.zeros((p, 0)), np.zeros(0), 0)  # no right-hand sides
     for part in system.parts(order):
         for rows in gather(part, p, room=min(_MUCH_ROOM, system.room / 8)):
-            triangle = qr(np.vstack([triangle, rows]), mode="r", check_finite=False)[0][:p]
+            state = state.merge(triangulate(rows, np.empty((len(rows), 0)), system.threads))
+    triangle = state.damped(damp).triangle if damp else state.triangle[: order.size]
     if not np.isfinite(triangle).all():
         find_odd_rows(system, order)
     lengths = scaled_columns(triangle)

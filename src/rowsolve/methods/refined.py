@@ -21,11 +21,10 @@ from rowsolve.methods.base import Step, StepMethod, one_of
 from rowsolve.methods.box import BoxDescent
 from rowsolve.methods.descent import Descent
 from rowsolve.methods.exact import (
-    AT_ONCE,
-    SMALL_BOX,
     AllRows,
     by_lapack,
     fits_lapack,
+    has_time_for_qr,
     is_small,
     makes_a_band,
     price_of_all,
@@ -35,6 +34,7 @@ from rowsolve.methods.spectrum import Spectrum, look_at_spectrum, outliers_of, w
 from rowsolve.policy.prices import (
     BEGIN,
     FACTOR_PRODUCT,
+    SMALL_BOX,
     TRIANGLE,
     a_pass,
     dense_gram_of_sparse,
@@ -75,9 +75,10 @@ class Refined(StepMethod):
     that of ``norm(A x - b)**2 + damp**2 norm(x)**2``. Where it is cheaper, one pass compresses all rows to ``A'A`` and
     ``A'b``, from which x is solved for, and another certifies x: see `rowsolve.methods.exact`.
 
-    With `bounds` x is the best one within them, or one of them if many are as good. It is found by conjugate gradients
-    over the free entries and projected gradients that tell which these are (Moré and Toraldo 1991; Dostál and Schöberl
-    2005), or, with a factor of all rows, by block pivoting (Júdice and Pires 1994): see `rowsolve.methods.box`.
+    With `bounds` x is the best one within them, or one of them if many are as good. It is found by exchanging free
+    entries on a triangle of all rows, many at a time (Júdice and Pires 1994; see `rowsolve.lstsq.box`), or, where that
+    does not pay, by conjugate gradients over the free entries and projected gradients that tell which these are (Moré
+    and Toraldo 1991; Dostál and Schöberl 2005; see `rowsolve.methods.box`).
 
     Parameters
     ----------
@@ -113,12 +114,13 @@ class Refined(StepMethod):
 
     def takes_all(self, system: System, digits: float) -> bool:
         """Tell whether all rows are to be compressed before anything else is tried."""
-        if system.bounds is not None or self.preconditioner not in ("auto", "all"):
+        if self.preconditioner not in ("auto", "all"):
             return False
         if self.preconditioner == "all":
             return price_of_all(system) < math.inf
         n_rows, cost = cheapest_sample(system, digits)
-        return n_rows == system.n_rows and cost <= BEGIN + price_of_passes(system, passes_at_first(system, digits))
+        passes = BEGIN + price_of_passes(system, passes_at_first(system, digits))
+        return n_rows == system.n_rows and cost <= (passes if system.bounds is None else max(passes, SMALL_BOX))
 
     def _begin(
         self, system: System, x0: np.ndarray, rtol: float, rng: np.random.Generator, probe: np.ndarray | None
@@ -156,7 +158,7 @@ class Refined(StepMethod):
         """
         whole = np.arange(system.n_rows)
         order = whole if n_rows == system.n_rows else np.sort(system.sample(n_rows, rng)[0])
-        factor = factor_of(system, order, rough=rough and system.bounds is None)
+        factor = factor_of(system, order, rough=rough)
         if factor.deficient and n_rows < system.n_rows:
             factor, order = factor_of(system, whole), whole  # what is in no row is a matter of all rows
         system.rank, system.rank_is_clear = factor.rank, factor.has_gap
@@ -183,7 +185,7 @@ class Refined(StepMethod):
         a sample turns out not to be like them: there may be rows far longer than others. Without one the descent may be
         `at_its_end`, where rounding hides directions that A barely tells apart.
         """
-        system, bounded, auto = descent.system, descent.system.bounds is not None, self.preconditioner == "auto"
+        system, auto = descent.system, self.preconditioner == "auto"
         n_factored = descent.factor.n_rows if descent.factor is not None else 0
         final = n_factored == system.n_rows or (n_factored > 0 and not at_its_end and (not auto or len(slopes) == 1))
         if final or self.preconditioner == "none" or descent.no_time_for_factor:
@@ -191,7 +193,7 @@ class Refined(StepMethod):
         alone = system.n_rhs == 1
         worst = 0 if alone else int(np.argmax(np.nan_to_num(descent.error / enough, posinf=math.inf)))  # 0 of 0 is 0
         digits = math.log(descent.error[worst] / enough[worst]) if descent.x.any() else -math.log(max(rtol, _EPS))
-        only_all = self.preconditioner == "all" or bounded or n_factored > 0
+        only_all = self.preconditioner == "all" or n_factored > 0
         n_rows, cost = cheapest_sample(system, digits, "all" if only_all else self.preconditioner)
         left = math.inf
         if at_its_end:
@@ -206,8 +208,10 @@ class Refined(StepMethod):
         affordable = system.clock.left / descent.seconds_a_pass  # before the deadline, if there is one
         if auto and not cost <= price_of_passes(system, min(left, affordable, _MOST_PASSES)):
             return False  # a factor that cannot be made has an infinite price
-        if n_rows == system.n_rows and cost < math.inf and not bounded and not descent.squares_fail:
+        if n_rows == system.n_rows and cost < math.inf and not descent.squares_fail:
             return True
+        if system.bounds is not None:
+            return False
         try:
             factor = self._factor(system, n_rows, rng)[0]
         except TooLong:  # passes can be interrupted: they go on until the deadline
@@ -269,29 +273,38 @@ class _Steps:
             if step is not None:
                 return step
         if self.all_rows is None and self.method.takes_all(system, -math.log(max(rtol, _EPS))):
-            self.all_rows = AllRows(system, self.x0, self.tolerance)
+            self.all_rows = self._compressor()
         return None
 
     def _is_small(self) -> bool:
-        """Tell whether LAPACK takes next to no time; or little, if a factor is asked for."""
-        system, asked = self.system, self.method.preconditioner == "all"
-        if system.bounds is not None:
-            return fits_lapack(system, SMALL_BOX if asked else AT_ONCE)
-        return (
-            not system.stored
-            and is_small(system.rows, system.n_rows, system.n_columns, system.n_rhs)
-            and fits_lapack(system)
-        )
+        """Tell whether LAPACK takes next to no time."""
+        system = self.system
+        small = is_small(system.rows, system.n_rows, system.n_columns, system.n_rhs)
+        return system.bounds is None and not system.stored and small and fits_lapack(system)
+
+    def _compressor(self) -> AllRows:
+        """Return what solves with all rows; within bounds from where x is, and by QR where squares do not tell x."""
+        system = self.system
+        if system.bounds is None:
+            return AllRows(system, self.x0, self.tolerance)
+        by_qr = self.squares_fail or (system.n_rows < system.n_columns and not system.damp)
+        start = self.x0 if self.descent is None else self.descent.x[0]
+        return AllRows(system, start, self.tolerance, by_qr=by_qr)
 
     def _with_all_rows(self, all_rows: AllRows) -> Step | None:
         """Solve with all rows; None if their squares have lost what is needed: then a triangle has it."""
-        step = all_rows.step()
+        step, system = all_rows.step(), self.system
         self.all_rows, self.squares_fail = None, step is None
-        if step is None and fits_lapack(self.system) and not isinstance(self.system.rows, CSRRows):
-            return by_lapack(self.system, self.x0, self.tolerance)
-        if step is None and self.descent is not None:
+        if step is not None:
+            return step
+        if system.bounds is not None and not all_rows.by_qr and has_time_for_qr(system):
+            self.all_rows = self._compressor()
+            return self._with_all_rows(self.all_rows)
+        if system.bounds is None and fits_lapack(system) and not isinstance(system.rows, CSRRows):
+            return by_lapack(system, self.x0, self.tolerance)
+        if self.descent is not None:
             self.descent.squares_fail = True
-        return step
+        return None
 
     def set_out(self) -> Descent:
         """Begin with passes."""
@@ -324,7 +337,7 @@ class _Steps:
                 descent, slopes, enough, self.tolerance.rtol, self.rng, even=self.even, at_its_end=ended
             )
             if take_all:
-                self.all_rows = AllRows(self.system, self.x0, self.tolerance)
+                self.all_rows = self._compressor()
                 return Step(descent.x, np.maximum(descent.error, floor))
             if descent.factor is not factor:
                 self.tries, self.error_at_start, ended = 0, np.full_like(error, math.inf), False
@@ -333,10 +346,16 @@ class _Steps:
             good = bool((error <= allowed).all())
             if isinstance(descent, BoxDescent):
                 good &= descent.is_optimal(float(allowed[0]))
-                if not good and fits_lapack(self.system):  # a null space, perhaps
-                    return by_lapack(self.system, descent.x[0], self.tolerance) or Step(descent.x, error)
+                if not good and not self.squares_fail and self._can_be_sure():  # a null space, perhaps
+                    self.all_rows = self._compressor()
+                    return Step(descent.x, error)
             return Step(descent.x, error, Status.CONVERGED if good else Status.PRECISION, descent.residual)
         return Step(descent.x, np.maximum(descent.error, floor))
+
+    def _can_be_sure(self) -> bool:
+        """Tell whether all rows together cost little beside the passes so far."""
+        passes = max(_STALLED * len(self.slopes), _TO_BE_SURE)
+        return price_of_all(self.system) <= price_of_passes(self.system, passes)
 
     def _renew_gradient(self, descent: Descent, slopes: list[np.ndarray], enough: np.ndarray) -> None:
         """Find out who is `behind`; compute a gradient anew that was only updated, if that is not good enough."""
@@ -376,7 +395,7 @@ class _Steps:
             self.descent = kind.from_state(self.system, self.rng, state["descent"], self.behind)
             self.descent.squares_fail = self.squares_fail
         if state["all_rows"] is not None:
-            self.all_rows = AllRows(self.system, self.x0, self.tolerance)
+            self.all_rows = self._compressor()
             self.all_rows.restore(state["all_rows"])
 
 
@@ -408,11 +427,15 @@ def passes_at_first(system: System, digits: float) -> float:
     """Predict how many passes it takes without a preconditioner, before the first.
 
     As many as with random rows, for which the error falls by ``sqrt(p / n)`` a pass. Sparse rows between columns next
-    to each other (splines, grids, series) make a matrix that needs far more.
+    to each other (splines, grids, series) make a matrix that needs far more. So does an x within bounds that is one of
+    many.
     """
     if makes_a_band(system):
         return _LOCAL
-    slower = min(max(1.0, system.unevenness / _UNEVEN), _MUCH_SLOWER)
+    if system.bounds is not None and system.n_rows < system.n_columns and not system.damp:
+        return _TO_BE_SURE
+    uneven = 1.0 if worth_a_look(system) else system.unevenness  # a look will tell more
+    slower = min(max(1.0, uneven / _UNEVEN), _MUCH_SLOWER)
     return slower * passes_of_random_rows(system.n_rows, system.n_columns, digits)
 
 
@@ -444,11 +467,11 @@ def cheapest_sample(system: System, digits: float, which: str = "auto") -> tuple
     With R from m rows the error falls by ``sqrt(p / m)`` a pass; with all rows it takes a pass or two.
     """
     n, p = system.n_rows, system.n_columns
-    fits = p <= _LARGEST and 8.0 * SQUARES * p * p <= system.room
+    fits = p <= _LARGEST and 8.0 * SQUARES * p * p <= system.room and system.bounds is None
     samples = [m for m in (4 * p, 8 * p, 16 * p, 32 * p) if m < n and fits and which != "all"]
     choices = {} if samples and which == "sample" else {n: price_of_all(system)}
     if n in choices and system.bounds is not None:  # some factorizations of the free columns
-        choices[n] += _PIVOTING * FACTOR_PRODUCT * p**3 / 3
+        choices[n] += _PIVOTING * FACTOR_PRODUCT * min(n, p) ** 3 / 3
     for m in samples:
         sparse = isinstance(system.rows, CSRRows)
         price = dense_gram_of_sparse(m * system.entries_per_row**2, p) if sparse else gram(m, p)

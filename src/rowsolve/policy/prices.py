@@ -15,6 +15,7 @@ __all__ = [
     "NUMBER",
     "PAIR",
     "PRODUCT",
+    "SMALL_BOX",
     "SMALL_SYSTEM",
     "TRIANGLE",
     "a_pass",
@@ -47,6 +48,7 @@ BEGIN = 3e5  # what it takes to begin and to end with passes
 LITTLE = 0.3  # of a price: what may be spent to find out whether there is a better way
 DIGITS = math.log(1e6)  # that are asked for, as a rule
 SMALL_SYSTEM = 5e5  # a system that is solved before anything else could be found out about it
+SMALL_BOX = 6e6  # the same within bounds, where passes take many more steps
 SHORT_BREAK = 2e7  # what is done without a look at the clock
 ROWS_WORTH_A_SAMPLE = 20  # times p: of so many, p rows are solved for in a tenth of the time of all
 FEWEST_PASSES = 10  # of conjugate gradients, for six digits or so
