@@ -96,13 +96,13 @@ def first_choice(system: System, rtol: float, rows_allowed: float = math.inf) ->
     if system.stored and not _is_sparse(system) and _can_be_factored(system):
         return Choice("The rows are not in memory, so as few as possible were read: ", Direct())
     if not _is_sparse(system) and p <= _few_columns(system) and n >= _WORTH_A_SAMPLE * p and _has_room(system):
-        if not system.stored and not sample_agrees(system.rows.values, system.b):
+        if not system.stored and rows_allowed >= n and not sample_agrees(system.rows.values, system.b):
             return Choice("A few rows tell that the equations are not solved by a sample: ", Refined())
         few = p <= _FEW_COLUMNS
         return Choice("There are few columns: " if few else "There are several right-hand sides: ", Direct())
     not_tall = n < (_WORTH_A_SAMPLE if p <= _FEW_COLUMNS else TALL) * p
     at_once = _is_sparse(system) and price_of_all(system) <= 2.0 * _price_of_random_rows(system)
-    if (not_tall and not _is_sparse(system)) or at_once or _passes_are_cheaper(system, rtol):
+    if (not_tall and not _is_sparse(system)) or at_once or system.in_columns or _passes_are_cheaper(system, rtol):
         return Choice("To read all rows in order is cheaper here than to pick some at random: ", Refined())
     return Choice("", Randomized("uniform", replace=False))
 

@@ -23,7 +23,8 @@ from rowsolve.policy.prices import compressed_at_once, worth_a_sample
 
 __all__ = ["solve_at_once", "solve_small"]
 
-_EPS = {np.dtype(kind): float(np.finfo(kind).eps) for kind in (np.float32, np.float64)}
+_EPS = {kind: float(np.finfo(kind).eps) for kind in "fd"}  # single and double precision
+_TINY = 1e5  # multiplications: there is nothing to decide
 _LARGEST_X = 1e150
 _NOTHING = np.empty(0)
 _IN_RANGE = 1e200  # sums of squares that are well in range
@@ -36,18 +37,19 @@ def solve_at_once(A: Any, b: Any, rtol: Any, atol: Any, threads: Any) -> Solutio
     if A.ndim != 2 or b.shape[:1] != A.shape[:1]:
         return None
     (n, p), many = A.shape, b.shape[1:]
-    plain = A.dtype in _EPS and b.dtype in _EPS and type(rtol) is type(atol) is float and threads is None
-    if not plain or b.ndim > 2 or many == (0,) or not (0.0 <= rtol < math.inf and atol == 0.0):
+    plain = A.dtype.char in _EPS and b.dtype.char in _EPS and type(rtol) is type(atol) is float and threads is None
+    if not plain or not A.dtype.isnative or b.ndim > 2 or many == (0,) or not (0.0 <= rtol < math.inf and atol == 0.0):
         return None
-    if not n >= p > 0 or not compressed_at_once(n, p, *many):
+    if not n >= p > 0 or not (n * p * p < _TINY or compressed_at_once(n, p, *many)):
         return None
-    if type(A) is np.ndarray and worth_a_sample(n, p) and sample_agrees(A, b):
+    if n * p * p > _TINY and type(A) is np.ndarray and worth_a_sample(n, p) and sample_agrees(A, b):
         return None
     if many == (1,):
         found = solve_at_once(A, b[:, 0], rtol, atol, threads)
         return None if found is None else replace(found, x=found.x[:, None])
-    tolerance = Tolerance(rtol, atol, max(_EPS[A.dtype], _EPS[b.dtype]))
-    return solve_small(A, b.astype(float, copy=False), np.zeros((*many, p)), 0.0, tolerance, available_cores())
+    tolerance = Tolerance(rtol, atol, max(_EPS[A.dtype.char], _EPS[b.dtype.char]))
+    threads = available_cores() if n * p > FEW_NUMBERS else 1
+    return solve_small(A, b.astype(float, copy=False), None, 0.0, tolerance, threads)
 
 
 def _can_be_written_out(A: Any) -> bool:
@@ -57,33 +59,29 @@ def _can_be_written_out(A: Any) -> bool:
 
 
 def solve_small(
-    A: Any, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: Any, threads: int, *, auto: bool = True
+    A: Any, b: np.ndarray, x0: np.ndarray | None, damp: float, tolerance: Any, threads: int, *, auto: bool = True
 ) -> Solution | None:
-    """Return the least-squares solution of rows that are all finite; None if there is something odd about it."""
+    """Return the least-squares solution of rows that are all finite; None if there is something odd about it.
+
+    After a rest each line takes some microseconds, so there are few.
+    """
     started = time.perf_counter()
     if not 1.0 / _IN_RANGE < (square := sum_of_squares(b.reshape(-1))) < _IN_RANGE:
         return None
-    (n, p), sides, starts, n_numbers, itemsize = (
-        A.shape,
-        b.reshape(len(b), -1),
-        np.atleast_2d(x0),
-        A.size,
-        A.dtype.itemsize,
-    )
+    (n, p), sides, n_numbers, itemsize = A.shape, b.reshape(len(b), -1), A.size, A.dtype.itemsize
+    starts = np.zeros((sides.shape[1], p)) if x0 is None else np.atleast_2d(x0)
     A = A if isinstance(A, np.ndarray) else A.toarray()
     with np.errstate(all="ignore"):
         found = fit(A.astype(float, copy=False), sides, starts, damp, tolerance, threads)
     if found is None:
         return None
-    sizes = np.array([norm(x) for x in np.ascontiguousarray(found.x)])
-    if (
-        not 1.0 / _LARGEST_X < min(sizes.tolist()) <= max(sizes.tolist()) < _LARGEST_X
-        or not np.isfinite(found.error).all()
-    ):
+    sizes = [norm(x) for x in np.ascontiguousarray(found.x)]
+    errors = [e / size if size else math.nan for e, size in zip(found.error.tolist(), sizes, strict=True)]
+    if not (1.0 / _LARGEST_X < min(sizes) <= max(sizes) < _LARGEST_X and math.isfinite(sum(errors))):
         return None
-    errors = found.error / sizes
-    good = bool((found.error <= tolerance.at(sizes, np.sqrt(np.vecdot(starts, starts)))).all())
-    error, rows_read = max(errors.tolist()), found.n_reads * n
+    starts_at = [0.0] * len(sizes) if x0 is None else [norm(x) for x in starts]
+    good = all(error * size <= tolerance.at(size, at) for error, size, at in zip(errors, sizes, starts_at, strict=True))
+    error, rows_read = max(errors), found.n_reads * n
     residual = Residual(math.sqrt(float(found.residual_sq.sum()) / square), n, 0, full=True)
     history = History()
     history.add("refined", rows_read, time.perf_counter() - started, math.nan, error)
@@ -92,13 +90,13 @@ def solve_small(
         rows = rows_for_the_tail(n)
         off = b[rows] - A[rows] @ found.x[0]
         rows_read += off.size
-    about = found.rank, p, bool(x0.any()), found.has_gap
+    about = found.rank, p, x0 is not None and bool(x0.any()), found.has_gap
     return Solution(
         x=found.x[0].copy() if b.ndim == 1 else found.x.T.copy(),
         status=Status.CONVERGED if good else Status.PRECISION,
         message=partial(_message, about, damp, tolerance.rtol, error, residual, off, found.residual_sq, good, auto),  # type: ignore[arg-type]
         error_estimate=error,
-        error_estimates=errors,
+        error_estimates=np.array(errors),
         rank=found.rank,
         optimality=None,
         residual=residual,

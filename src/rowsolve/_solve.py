@@ -161,10 +161,10 @@ def solve(
     >>> solution.status.name, bool(np.allclose(solution.x, 1, atol=1e-5))
     ('CONVERGED', True)
     """
-    asked = (x0, memory, bounds, callback, checkpoint, max_passes, max_seconds)
-    usual = all(each is None for each in asked) and (rng is None or (type(rng) is int and rng >= 0))
-    if usual and method == "auto" and damp == 0.0 and check == "sampled" and outliers == "keep" and not resume:
-        found = solve_at_once(A, b, rtol, atol, threads)
+    nothing_asked = x0 is memory is bounds is callback is checkpoint is max_passes is max_seconds is None
+    if nothing_asked and (rng is None or (type(rng) is int and rng >= 0)):
+        plain = method == "auto" and damp == 0.0 and check == "sampled" and outliers == "keep" and not resume
+        found = solve_at_once(A, b, rtol, atol, threads) if plain else None
         if found is not None:
             return found
     if callback is not None and not callable(callback):

@@ -41,6 +41,7 @@ __all__ = ["Clock", "OutOfTime", "Part", "Piece", "System", "TooLong"]
 # seed gives the same bits.
 WORK_OF_A_BURST = 10_000_000
 _PRODUCTS_A_SECOND = 8e9  # multiplications of matrices by BLAS on one core, or on two that are busy
+_MOST_GROUPS = 16  # of dummy variables
 _ROWS_TO_LOOK_AT = 64  # for the norms of columns
 _WORK_OF_A_THREAD = 300_000  # numbers used: about 0.3 ms, where waking another thread takes 0.1 ms
 
@@ -215,6 +216,11 @@ class System:
         return np.array([self.norm_b]) if self.n_rhs == 1 else np.linalg.norm(self.b, axis=0)
 
     @cached_property
+    def in_columns(self) -> bool:
+        """Whether dense rows are in Fortran order: products with all of them are fast, single ones are not."""
+        return not self.stored and not isinstance(self.rows, CSRRows) and not self.rows.values.flags.c_contiguous
+
+    @cached_property
     def row_pairs(self) -> float:
         """How many pairs of numbers are in one row, of sparse rows."""
         lengths = np.diff(self.rows.indptr).astype(float)
@@ -235,6 +241,17 @@ class System:
             squares = np.einsum("ij,ij->j", some, some)
         squares = squares[squares > 0.0]
         return math.sqrt(float(squares.max() / squares.min())) if squares.size else 1.0
+
+    @cached_property
+    def null_vectors(self) -> np.ndarray | None:
+        """An orthonormal basis of directions that sparse rows obviously leave open, as columns; None if there are none.
+
+        Differences have rows that sum up to zero. Dummy variables have rows with an entry of the same size in each of
+        several groups of columns, so that what is added to one group can be taken from another.
+        """
+        if self.stored or not isinstance(self.rows, CSRRows) or self.damp:
+            return None
+        return _obvious_null_space(self.rows, self.n_rows, self.n_columns)
 
     @cached_property
     def layout(self) -> Layout | None:
@@ -480,7 +497,7 @@ class System:
     derived: ClassVar[tuple[str, ...]] = (
         "source", "rows", "b", "n_rhs", "norm_b", "n_rows", "n_columns", "arrangement", "entries_per_row", "clock",
         "threads", "damp", "bounds", "spectrum", "on_piece", "room", "max_rows", "largest_b", "norms_b",
-        "row_pairs", "layout", "unevenness",
+        "row_pairs", "layout", "unevenness", "null_vectors", "in_columns",
     )  # fmt: skip
 
     def state(self) -> dict[str, Any]:
@@ -492,3 +509,22 @@ class System:
         fill(self, state, self.sizes)
         if not (self.odd < self.n_rows).all():
             raise StateError(f"odd: expected rows up to {self.n_rows - 1}, got {self.odd.max()}")
+
+
+def _obvious_null_space(rows: Any, n: int, p: int) -> np.ndarray | None:
+    """See `System.null_vectors`."""
+    (data, indices, indptr), each = rows, int(rows.indptr[1] - rows.indptr[0])
+    if not 2 <= each <= _MOST_GROUPS or data.size != each * n or (np.diff(indptr) != each).any():
+        return None
+    values = data.reshape(n, each)
+    if not values[0].sum() and not values.sum(axis=1).any():
+        return np.full((p, 1), 1.0 / math.sqrt(p))
+    columns = indices.reshape(n, each)
+    first, last = columns.min(axis=0), columns.max(axis=0)
+    groups = [k for k in range(each) if (values[:, k] == values[0, k]).all()]
+    if len(groups) < 2 or (last[:-1] >= first[1:]).any():
+        return None
+    sums = np.zeros((p, len(groups)))
+    for c, k in enumerate(groups):
+        sums[columns[:, k], c] = 1.0 / values[0, k]  # which adds 1 to each row
+    return np.linalg.qr(sums[:, 1:] - sums[:, :1])[0]

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from rowsolve.kernels.gradient import add_gradients, add_gram, solve_factored, solve_transposed
+from rowsolve.kernels.gradient import add_band, add_gradients, add_gram, solve_factored, solve_transposed
+from rowsolve.kernels.rows import CSRRows, DenseRows, frozen
 from rowsolve.sources import open_rows
 
 
@@ -53,3 +54,30 @@ def test_solve_transposed__undoes_the_product():
     vectors = wanted @ R
     solve_transposed(R, vectors)
     np.testing.assert_allclose(vectors, wanted, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (7, 3), (70, 4), (700, 9), (40, 130)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gradients__of_rows_in_fortran_order_are_those_of_others(shape, dtype):
+    rng = np.random.default_rng(shape)
+    A, b, vectors = (
+        rng.standard_normal(shape).astype(dtype),
+        rng.standard_normal(shape[0]),
+        rng.standard_normal((2, shape[1])),
+    )
+    found = []
+    for order in ("C", "F"):
+        out, squares = np.zeros((2, shape[1])), np.zeros(2)
+        add_gradients(DenseRows(frozen(np.asarray(A, order=order))), frozen(b), 0.5, 0, shape[0], vectors, out, squares)
+        found.append((out, squares))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+
+
+def test_band__is_the_gram_matrix():
+    A = sparse.diags_array([1.0, -2.0, 0.5], offsets=[0, 1, 3], shape=(30, 33)).tocsr()
+    out = np.zeros((33, 4))
+    add_band(CSRRows(*map(frozen, (A.data, A.indices, A.indptr))), out)
+    gram = (A.T @ A).toarray()
+    for d in range(4):
+        np.testing.assert_allclose(out[: 33 - d, d], gram.diagonal(d))

@@ -17,6 +17,7 @@ from rowsolve.kernels.rows import CSRRows, DenseRows, add_row_to_both, measure_r
 # Rows whose sums are made apart before they are added to the others. A number that is added to a long sum is rounded as
 # the sum is, so n rows added one after another lose sqrt(n) times as much as their sum has to.
 ROWS_OF_A_SUM = 256
+_NUMBERS_OF_A_TILE = 80_000  # rows in Fortran order that stay in the cache
 _ENTRIES_OF_A_SUM = 64  # the same for sparse rows: numbers, for each column
 
 
@@ -28,11 +29,55 @@ def _add_and_clear(g, h, out):  # g, h, out: INOUT
         g[j], h[j] = 0.0, 0.0
 
 
+@kernel
+def _gradient_by_columns(turned, b, weight, start, stop, vectors, out, squares):
+    """Take a tile of rows in Fortran order at a time, so small that it stays in the cache, column by column.
+
+    `turned` is the transpose, whose rows are the columns. Four of them at a time load and store residuals once.
+    """
+    x, z, p = vectors[0], vectors[1], turned.shape[0]
+    tile = max(32, min(512, _NUMBERS_OF_A_TILE // p))
+    off, of_probe = np.empty(tile), np.empty(tile)
+    for first in range(start, stop, tile):
+        last = min(first + tile, stop)
+        r, q = off[: last - first], of_probe[: last - first]
+        for i in range(r.size):
+            r[i], q[i] = weight * b[first + i], 0.0
+        for j in range(0, p - 3, 4):
+            _take_columns(turned, j, first, last, x, z, r, q)
+        for j in range(p - p % 4, p):
+            column = turned[j][first:last]
+            for i in range(r.size):
+                r[i] -= column[i] * x[j]
+                q[i] -= column[i] * z[j]
+        for j in range(p):
+            column, total, probe_total = turned[j][first:last], 0.0, 0.0
+            for i in range(r.size):
+                total += column[i] * r[i]
+                probe_total += column[i] * q[i]
+            out[0, j] += total
+            out[1, j] += probe_total
+        for i in range(r.size):
+            squares[0] += r[i] * r[i]
+            squares[1] += q[i] * q[i]
+
+
+@kernel
+def _take_columns(turned, j, first, last, x, z, r, q):  # r, q: INOUT
+    a, c, d, e = turned[j][first:last], turned[j + 1][first:last], turned[j + 2][first:last], turned[j + 3][first:last]
+    for i in range(r.size):
+        r[i] -= a[i] * x[j] + c[i] * x[j + 1] + d[i] * x[j + 2] + e[i] * x[j + 3]
+        q[i] -= a[i] * z[j] + c[i] * z[j + 1] + d[i] * z[j + 2] + e[i] * z[j + 3]
+
+
 def _dense_gradient(rows, b, weight, start, stop, vectors, out, squares):
     """Take four rows at a time: the vectors, too, are loaded and stored, and a row is no longer than they are.
 
     The next four are asked for from memory meanwhile, two while these are measured and two while they are added.
     """
+    if rows.values.strides[0] < rows.values.strides[1]:
+        _gradient_by_columns(rows.values.T, b, weight, start, stop, vectors, out, squares)
+        return
     values, x, z, g, h = rows.values, vectors[0], vectors[1], np.zeros_like(out[0]), np.zeros_like(out[1])
     fours, last = start + (stop - start) // 4 * 4, stop - 1
     done = whole_vectors(values, x.size)

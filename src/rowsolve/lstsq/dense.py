@@ -24,6 +24,7 @@ _LEAST = 1e-280  # sum of squares below which rows may be too small to be square
 _FEW_COLUMNS = 64  # for which scipy takes one thread
 _BLOCK = 64  # columns that LAPACK takes at a time
 _IN_RANGE = 1e100  # lengths of columns whose squares are well in range
+_TINY = 5e4  # multiplications for which no library takes a second thread
 _MANY = 1e6  # multiplications that a Gram matrix must take to be worth a try
 _FEW_NUMBERS = 200_000  # in A: products in extended precision take some ms
 _EPS_LONG = float(np.finfo(np.longdouble).eps)  # on some systems no better than that of float64
@@ -123,65 +124,68 @@ def _by_qr(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance:
 def _at_a_glance(A: np.ndarray, b: np.ndarray, x0: np.ndarray, tolerance: Any) -> Fit | None:
     """Solve by one orthogonal factor of A and b together, whose condition and residual tell the error of x.
 
-    None if that leaves a doubt that the error is small, or about the rank.
+    None if that leaves a doubt that the error is small, or about the rank. After a rest every call of numpy takes some
+    microseconds, however little it does: so there are few of them.
     """
     (n, p), k = A.shape, b.shape[1]
     both = np.empty((n, p + k), order="F")
     both[:, :p], both[:, p:] = A, b
-    lengths = _norms(both[:, :p])
-    if not (min(sizes := lengths.tolist()) > 1.0 / _IN_RANGE and max(sizes) < _IN_RANGE):
-        return None
-    both[:, :p] /= lengths
     factored = lapack.dgeqrf(both, lwork=_BLOCK * (p + k), overwrite_a=1)[0]
-    triangle, sides, rest = factored[:p, :p], factored[:p, p:], factored[p : p + k, p:]
-    residual_sq = np.vecdot(rest.T, rest.T) if k == 1 else np.einsum("ij,ij->j", np.triu(rest), np.triu(rest))
+    top = factored[:p] * _upper(p, p + k)
+    triangle, sides, rest = top[:, :p], top[:, p:], factored[p : p + k, p:]
+    squares = np.vecdot(triangle.T, triangle.T)  # of the lengths of columns
+    if not (squares.min() > _IN_RANGE**-2 and squares.max() < _IN_RANGE**2):
+        return None
     inverse, info = lapack.dtrtri(triangle)
-    inverse = inverse * _upper(p)
-    condition = math.sqrt(p) * _norm(inverse) if info == 0 else math.inf
+    of_rows = np.vecdot(inverse, inverse)
+    condition = math.sqrt(p * (squares @ of_rows)) if info == 0 else math.inf
     if condition < _SAFE:
-        x = (inverse @ sides) / lengths[:, None]
-        rank, spread, turned = p, _norm(inverse / lengths[:, None]), np.zeros(k)
+        x, rank, spread, turned = inverse @ sides, p, math.sqrt(of_rows.sum()), np.zeros(k)
+        beside = np.zeros(k)
     else:
-        found = _least_norm(triangle * _upper(p), sides, lengths, _EPS * n)
+        found = _least_norm(triangle, sides, np.sqrt(squares), x0.T, _EPS * n)
         if found is None:
             return None
-        basis, corner, pseudo, x, condition, beside = found
-        rank, spread, residual_sq = len(pseudo), _norm(pseudo), residual_sq + beside
-        inside, null = basis.T @ (x - x0.T), np.eye(p) - basis @ basis.T
-        turned = _BY_CONDITION * _EPS * _norm(null) * _norms(_norms(corner)[:, None] * (pseudo.T @ inside))
-        x = x + null @ x0.T
-    size_x = _norms(x)
-    rounded = _BY_CONDITION * _EPS * (_norms(lengths[:, None] * x) + condition * np.sqrt(residual_sq))
-    as_given = _ROUNDING / math.sqrt(n) * tolerance.eps * _norms(lengths[:, None] * x)
-    error = np.maximum(spread * np.maximum(rounded, as_given), _EPS * size_x) + turned
-    enough = _SURE * tolerance.at(size_x, _norms(x0.T) if rank < p else 0.0)
-    return Fit(x.T, error, residual_sq, rank, True, 1) if (error <= enough).all() else None
+        x, rank, spread, turned, condition, beside = found
+    errors, residuals, norms_x0 = np.empty(k), np.empty(k), _norms(x0.T) if rank < p else np.zeros(k)
+    for c in range(k):
+        y, off = x[:, c], rest[: c + 1, c]
+        residuals[c] = residual_sq = off @ off + beside[c]
+        size, size_x = math.sqrt(squares @ (y * y)), math.sqrt(y @ y)
+        rounded = _BY_CONDITION * _EPS * (size + condition * math.sqrt(residual_sq))
+        as_given = _ROUNDING / math.sqrt(n) * tolerance.eps * size
+        errors[c] = error = max(spread * max(rounded, as_given), _EPS * size_x) + turned[c]
+        if not error <= _SURE * tolerance.at(size_x, norms_x0[c]):
+            return None
+    return Fit(x.T, errors, residuals, rank, True, 1)
 
 
-def _least_norm(R: np.ndarray, c: np.ndarray, lengths: np.ndarray, cut: float) -> Any:
-    """Solve ``R x = c`` for a triangle whose columns were divided by `lengths`, if it is clearly singular.
+def _least_norm(R: np.ndarray, c: np.ndarray, lengths: np.ndarray, x0: np.ndarray, cut: float) -> Any:
+    """Solve ``R x = c`` for a triangle that is clearly singular; of many x, the one nearest to `x0`.
 
-    Return an orthonormal basis of the row space, R in it and its inverse, x of least norm, the condition of the scaled
-    columns, and the squares of what no x explains; None if the rank is in doubt.
+    Return x, the rank, the norm of the pseudoinverse, what rounding of the row space is worth in x, the condition of
+    the columns scaled to one length, and the squares of what no x explains; None if the rank is in doubt.
     """
     p = len(R)
-    factored, order, tau, _, _ = lapack.dgeqp3(R)
+    factored, order, tau, _, _ = lapack.dgeqp3(R / lengths)
     sizes = np.abs(factored.diagonal())
     rank = int(np.count_nonzero(sizes > cut * sizes[0]))
     if rank == p:
         return None
-    inverse, info = lapack.dtrtri(factored[:rank, :rank])
-    condition = math.sqrt(p) * _norm(inverse * _upper(rank)) if info == 0 else math.inf
+    inverse, info = lapack.dtrtri(factored[:rank, :rank] * _upper(rank, rank))
+    condition = math.sqrt(p) * _norm(inverse) if info == 0 else math.inf
     if not condition < _SAFE:
         return None
     turned = lapack.dormqr("L", "T", factored, tau, c, _BLOCK * p)[0]
-    rows = np.empty((rank, p))
-    rows[:, order - 1] = factored[:rank] * _upper(p)[:rank]
+    rows, beyond = np.empty((rank, p)), turned[rank:]
+    rows[:, order - 1] = factored[:rank] * _upper(rank, p)
     by_size, basis = np.argsort(-lengths), np.empty((p, rank))  # long ones first keep the short ones exact
     basis[by_size], corner = np.linalg.qr((rows * lengths).T[by_size])
     pseudo = np.linalg.inv(corner).T
-    beyond = turned[rank:]
-    return basis, corner, pseudo, basis @ (pseudo @ turned[:rank]), condition, np.vecdot(beyond.T, beyond.T)
+    least, null = basis @ (pseudo @ turned[:rank]), np.eye(p) - basis @ basis.T
+    slant = pseudo.T @ (basis.T @ (least - x0))
+    by_rounding = _BY_CONDITION * _EPS * _norm(null) * _norms(_norms(corner)[:, None] * slant)
+    return least + null @ x0, rank, _norm(pseudo), by_rounding, condition, np.vecdot(beyond.T, beyond.T)
 
 
 def _long_correction(factor: Orthogonal, A: np.ndarray, b: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -227,6 +231,6 @@ def _norm(matrix: np.ndarray) -> float:
 
 
 @lru_cache(maxsize=64)
-def _upper(size: int) -> np.ndarray:
+def _upper(n_rows: int, n_columns: int) -> np.ndarray:
     """Return ones on the diagonal and above it: much quicker than `np.triu` of a small matrix."""
-    return np.triu(np.ones((size, size)))
+    return np.triu(np.ones((n_rows, n_columns)))

@@ -231,9 +231,9 @@ def _with_null_space(
 ) -> Fit | None:
     """Correct x once, and make sure that what a Gram matrix calls null is: it knows half of the digits.
 
-    Two random null vectors, corrected like x, must be as near to zero under A as rounding leaves it.
+    A random null vector, corrected like x, must be as near to zero under A as rounding leaves it.
     """
-    k, noise = x.shape[1], noise_of(len(x))[:, :2]
+    k, noise = x.shape[1], noise_of(len(x))[:, :1]
     both = np.hstack([x, noise - factor.project(noise)])
     slope, _ = slopes(both)
     change = factor.solve(slope)

@@ -22,7 +22,7 @@ __all__ = ["Compressed", "compress", "on_threads", "slopes_at"]
 _NUMBERS = 1 << 16  # of a block of rows: 512 KB, which stay in the cache of a core
 _FEW = 22  # columns, for which blocks must be smaller to make many numbers: numpy counts to 500
 _NARROW = 256  # columns, for fewer of which several blocks are taken in one call
-_FEW_VECTORS, _MANY_NUMBERS = 3, 1_000_000  # in x, and in A: a kernel reads A once for the first, BLAS twice
+_FEW_VECTORS, _MANY_NUMBERS = 3, 300_000  # in x, and in A: a kernel reads A once for the first, BLAS twice
 _READING = 32.0  # multiplications in the time that it takes to read a number from memory
 _WORK_OF_A_THREAD = 1e7  # multiplications for which it pays to wake another thread
 

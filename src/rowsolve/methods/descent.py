@@ -178,8 +178,11 @@ class Descent:
         """Return a random vector of unit norm, without what lies in no row if that is known."""
         probe = self._rng.standard_normal((1, self.system.n_columns))
         probe /= norm(probe[0])
+        null = self.system.null_vectors if self.factor is None else None
         if self.factor is not None:
             self.factor.project(probe)
+        elif null is not None:  # what z has there tells nothing, and would be left when all else is gone
+            probe -= (probe @ null) @ null.T
         return probe[0]
 
     def advance(self, wanted: np.ndarray, enough: np.ndarray) -> list[np.ndarray]:
@@ -420,7 +423,7 @@ class Descent:
                 b = piece.of(system.b)
                 add_gradients(piece.rows, b, weight, piece.start, piece.stop, vectors, gradients, squares)
             else:
-                with blas_threads(0.0 if alone else work, 1):
+                with blas_threads(work, 1):
                     system.in_slices(partial(add, piece), piece.start, piece.stop, work)
             for _, out, square in sorted(parts, key=lambda part: part[0]):  # the same sum whichever thread was first
                 gradients += out
