@@ -18,6 +18,7 @@ from make import put, race_results
 from rowsolve import _auto, _words, solve
 from rowsolve.experiments.style import new_figure
 from rowsolve.kernels.rows import CSRRows
+from rowsolve.lstsq import dense
 from rowsolve.methods import direct, spectrum
 from rowsolve.policy import prices
 from rowsolve.race.report import outcome_in_words, ratio_in_words
@@ -84,14 +85,26 @@ def first_turns() -> list[Turn]:
     return [
         Turn("`damp` is above 0", "`refined`", "`damp` asks for a least-squares method", "damp > 0?"),
         Turn(
-            f"small: the prices of `rowsolve.policy` predict {prices.SMALL_SYSTEM / 1e6:g} ms or less for all rows, or "
-            f"{_auto._NOT_TALL} times as much with n < {tall} p",
+            f"small (see the next line), dense, n at least {prices.ROWS_WORTH_A_SAMPLE} p, more than "
+            f"{prices.SMALL_SYSTEM / 1e6:g} ms predicted, and the solution of p evenly spaced rows satisfies "
+            f"{dense._SPARE} others",
+            "`direct`", "A small sample of the rows is consistent",
+        ),
+        Turn(
+            f"small: the prices of `rowsolve.policy` predict {prices.SMALL_SYSTEM / 1e6:g} ms or less for all rows; or "
+            f"no more than {prices.SHORT_BREAK / 1e6:g} ms and than {prices.FEWEST_PASSES} passes, if A is dense; or "
+            f"{_auto._NOT_TALL * prices.SMALL_SYSTEM / 1e6:g} ms with n < {tall} p",
             "`refined`, with all rows at once", "The system is small",
             f"Small?\nall rows are predicted to take\n{prices.SMALL_SYSTEM / 1e6:g} ms or less",
         ),
         Turn(
             f"A is not in memory (`memory=`), dense, p at most {_auto._MOST_COLUMNS:,}, n at least {tall} p, and "
             f"{_auto.SQUARES} p x p matrices fit in what is allowed", "`direct`", "The rows are not in memory",
+        ),
+        Turn(
+            f"dense, p at most as in the next two lines, n at least {worth} p, but no solution of p evenly spaced "
+            f"rows satisfies {dense._SPARE} others",
+            "`refined`", "A small sample of the rows is inconsistent or singular",
         ),
         Turn(
             f"dense, p at most {few:,}, n at least {worth} p", "`direct`", "There are few columns",
@@ -104,7 +117,8 @@ def first_turns() -> list[Turn]:
         Turn(
             f"passes over all rows are predicted to be cheaper than {rows} p random ones: short sparse rows "
             f"(at n = 10 p and `rtol={RTOL:g}` of fewer than {short} entries); or A is dense and n < {tall} p, or "
-            f"n < {worth} p with p at most {few:,}",
+            f"n < {worth} p with p at most {few:,}, or A is in Fortran order; or all sparse rows are predicted to be "
+            "compressed in twice the time of random ones",
             "`refined`", "To read all rows in order is cheaper here",
             f"Sparse, with short rows?\nn = 10 p: fewer than {short} entries",
         ),

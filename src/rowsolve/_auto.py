@@ -1,7 +1,7 @@
 """What ``method="auto"`` does, from top to bottom.
 
-A tiny system is factored. Few columns: a sample of the rows is solved directly, whatever the condition. Many: rows are
-taken at random, which is the fastest way of all if A is well conditioned and the equations agree; when the error does
+A tiny system is factored. Few columns: a sample of the rows is solved directly, whatever the condition, if a small one is
+consistent; else all rows are used. Many: rows are taken at random, which is the fastest way of all if A is well conditioned and the equations agree; when the error does
 not fall as it then should, or x will not come to rest, the reason decides what comes next. Each decision is a sentence
 of the message, and each stage is in the history.
 """
@@ -87,7 +87,7 @@ def first_choice(system: System, rtol: float, rows_allowed: float = math.inf) ->
     n, p = system.n_rows, system.n_columns
     tiny = _is_tiny(system) and _has_room(system) and rows_allowed >= n
     if tiny and system.damp == 0.0 and not system.stored and rows_seem_to_agree(system.rows, system.b):
-        return Choice("Some rows agree with others: ", Direct())
+        return Choice("A small sample of the rows is consistent: ", Direct())
     all_rows = Refined("all" if tiny else "auto")
     if system.damp > 0.0:
         return Choice("`damp` asks for a least-squares method: ", all_rows)
@@ -97,7 +97,7 @@ def first_choice(system: System, rtol: float, rows_allowed: float = math.inf) ->
         return Choice("The rows are not in memory, so as few as possible were read: ", Direct())
     if not _is_sparse(system) and p <= _few_columns(system) and n >= _WORTH_A_SAMPLE * p and _has_room(system):
         if not system.stored and rows_allowed >= n and not sample_agrees(system.rows.values, system.b):
-            return Choice("A few rows tell that the equations are not solved by a sample: ", Refined())
+            return Choice("A small sample of the rows is inconsistent or singular: ", Refined())
         few = p <= _FEW_COLUMNS
         return Choice("There are few columns: " if few else "There are several right-hand sides: ", Direct())
     not_tall = n < (_WORTH_A_SAMPLE if p <= _FEW_COLUMNS else TALL) * p
