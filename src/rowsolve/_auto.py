@@ -1,9 +1,9 @@
 """What ``method="auto"`` does, from top to bottom.
 
-A tiny system is factored. Few columns: a sample of the rows is solved directly, whatever the condition, if a small one is
-consistent; else all rows are used. Many: rows are taken at random, which is the fastest way of all if A is well conditioned and the equations agree; when the error does
-not fall as it then should, or x will not come to rest, the reason decides what comes next. Each decision is a sentence
-of the message, and each stage is in the history.
+A tiny system is factored. Few columns: a sample of the rows is solved directly, whatever the condition, if a small one
+is consistent; else all rows are used. Many: rows are taken at random, which is the fastest way of all if A is well
+conditioned and the equations agree; when the error does not fall as it then should, or x will not come to rest, the
+reason decides what comes next. Each decision is a sentence of the message, and each stage is in the history.
 """
 
 from __future__ import annotations

@@ -516,14 +516,17 @@ def _obvious_null_space(rows: Any, n: int, p: int) -> np.ndarray | None:
     (data, indices, indptr), each = rows, int(rows.indptr[1] - rows.indptr[0])
     if not 2 <= each <= _MOST_GROUPS or data.size != each * n or (np.diff(indptr) != each).any():
         return None
-    values = data.reshape(n, each)
-    if not values[0].sum() and not values.sum(axis=1).any():
+    values, columns = data.reshape(n, each), indices.reshape(n, each)
+    if not values[0].sum() and not (values @ np.ones(each)).any():
         return np.full((p, 1), 1.0 / math.sqrt(p))
-    columns = indices.reshape(n, each)
-    first, last = columns.min(axis=0), columns.max(axis=0)
-    groups = [k for k in range(each) if (values[:, k] == values[0, k]).all()]
-    if len(groups) < 2 or (last[:-1] >= first[1:]).any():
-        return None
+    for some in (
+        slice(_ROWS_TO_LOOK_AT),
+        slice(None),
+    ):  # a look at a few rows is mostly enough to see that there is none
+        groups = [k for k in range(each) if (values[some, k] == values[0, k]).all()]
+        first, last = ([end(columns[some, k]) for k in range(each)] for end in (np.min, np.max))
+        if len(groups) < 2 or any(a >= b for a, b in zip(last[:-1], first[1:], strict=True)):
+            return None
     sums = np.zeros((p, len(groups)))
     for c, k in enumerate(groups):
         sums[columns[:, k], c] = 1.0 / values[0, k]  # which adds 1 to each row

@@ -33,6 +33,7 @@ _BLOCK = 12  # vectors among which outliers are looked for
 _POWER_STEPS = 2
 _STANDS_OUT = 4.0  # times the last of the block
 _SAME = 0.5  # cosine of the angle between what a sample and all rows take for the outlying directions
+_NOTHING = 1e-24  # of a sum of squares: rounding
 _EVEN = 1.5  # see `_unevenness`: up to that conjugate gradients are not slow
 
 
@@ -108,7 +109,10 @@ def _spectrum_of(system: System, order: np.ndarray, rng: np.random.Generator) ->
         if not _EVEN < unevenness < np.inf:  # or out of range, which others will tell
             return Spectrum()
         found = _outlying(rows, rng)
-        if not len(found) or not _unevenness(some - (some @ found.T) @ found, share * damp_sq) <= _EVEN:
+        rest = some - (some @ found.T) @ found
+        if np.vdot(rest, rest) <= _NOTHING * np.vdot(some, some):  # of so low a rank a few steps are all it takes
+            return Spectrum()
+        if not len(found) or not _unevenness(rest, share * damp_sq) <= _EVEN:
             return Spectrum(unevenness)
         inside = rows @ found.T
         mean = (np.vdot(rows, rows) - np.vdot(inside, inside)) / (system.n_columns - len(found)) + damp_sq
