@@ -102,7 +102,8 @@ def first_turns() -> list[Turn]:
             f"{_auto.SQUARES} p x p matrices fit in what is allowed", "`direct`", "The rows are not in memory",
         ),
         Turn(
-            f"dense, p at most as in the next two lines, n at least {worth} p, but no solution of p evenly spaced "
+            f"dense, p at most as in the next two lines, n from {worth} p to "
+            f"{_auto._WORTH_A_LOOK} p, but no solution of p evenly spaced "
             f"rows satisfies {dense._SPARE} others",
             "`refined`", "A small sample of the rows is inconsistent or singular",
         ),

@@ -54,6 +54,7 @@ __all__ = [
 
 # Measured on two cores; what matters are the ratios, which vary little between machines.
 _WORTH_A_SAMPLE = 6  # times p rows: of fewer, to factor all does not take much longer than to factor some
+_WORTH_A_LOOK = 200  # times p rows: of more, all rows take so long that a sample in vain does not matter
 TALL = 2  # times p rows: of fewer there is no sample to take
 _NOT_TALL = 600  # times the price of a small system, where rows need long and all are soon the best there is
 _FEW_COLUMNS = 500  # a sample is factored in the time that rows take to converge
@@ -96,7 +97,8 @@ def first_choice(system: System, rtol: float, rows_allowed: float = math.inf) ->
     if system.stored and not _is_sparse(system) and _can_be_factored(system):
         return Choice("The rows are not in memory, so as few as possible were read: ", Direct())
     if not _is_sparse(system) and p <= _few_columns(system) and n >= _WORTH_A_SAMPLE * p and _has_room(system):
-        if not system.stored and rows_allowed >= n and not sample_agrees(system.rows.values, system.b):
+        look = not system.stored and n <= min(rows_allowed, _WORTH_A_LOOK * p)
+        if look and not sample_agrees(system.rows.values, system.b):
             return Choice("A small sample of the rows is inconsistent or singular: ", Refined())
         few = p <= _FEW_COLUMNS
         return Choice("There are few columns: " if few else "There are several right-hand sides: ", Direct())
