@@ -134,3 +134,15 @@ def test_clearly_deficient_small_systems__are_solved_by_one_factor(monkeypatch):
     assert relative_error(found.x.T, naive) < 1e-12
     np.testing.assert_allclose(found.residual_sq, ((b - A @ naive) ** 2).sum(axis=0), rtol=1e-9)
     assert (np.linalg.norm(found.x.T - naive, axis=0) <= 10 * found.error).all()
+
+
+@pytest.mark.parametrize("k", [0, 2])
+def test_sample__agrees_only_if_others_satisfy_its_solution(k):
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((400, 12))
+    x = rng.standard_normal((12, k) if k else 12)
+    assert dense.sample_agrees(A, A @ x)
+    assert dense.sample_agrees(np.asfortranarray(A * 10.0 ** rng.uniform(-3, 3, 12)), A @ x)  # for another x
+    assert not dense.sample_agrees(A, A @ x + 1e-6 * rng.standard_normal((A @ x).shape))
+    for repeated in (A[:, [0, *range(11)]], A * (np.arange(12) > 0)):  # singular: x is arbitrary, or huge
+        assert not dense.sample_agrees(repeated, repeated @ x + rng.standard_normal((A @ x).shape))

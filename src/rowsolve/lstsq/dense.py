@@ -19,6 +19,7 @@ __all__ = ["Fit", "fit", "sample_agrees"]
 _EPS = float(np.finfo(float).eps)
 _BY_CONDITION = 4.0  # units of rounding that an orthogonal factor leaves
 _SPARE = 8  # rows beside p that tell whether they agree
+_CANCELS = 1e4  # times b, which the terms of a row may be
 _AGREES = 1e-10  # of the sum of the terms of a row: rounding, and no noise that matters
 _LEAST = 1e-280  # sum of squares below which rows may be too small to be squared
 _FEW_COLUMNS = 64  # for which scipy takes one thread
@@ -84,8 +85,9 @@ def sample_agrees(A: np.ndarray, b: np.ndarray) -> bool:
             x = np.linalg.solve(rows, b[others])
         except np.linalg.LinAlgError:
             return False
-        off = np.abs(b[order[spare]] - spare_rows @ x)
-        return bool((off <= _AGREES * (np.abs(spare_rows) @ np.abs(x))).all())
+        right = b[order[spare]]
+        terms = np.minimum(np.abs(spare_rows) @ np.abs(x), _CANCELS * np.abs(right).max())  # singular rows make x huge
+        return bool((np.abs(right - spare_rows @ x) <= _AGREES * terms).all())
 
 
 def _by_squares(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: Any, threads: int) -> Fit | None:
