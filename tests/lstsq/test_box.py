@@ -10,7 +10,7 @@ from scipy import optimize
 
 from rowsolve._monitor import Tolerance
 from rowsolve.lstsq import box
-from rowsolve.lstsq.box import fit_compressed_within, slopes_inwards
+from rowsolve.lstsq.box import slopes_inwards
 from rowsolve.lstsq.state import compress, slopes_at
 from rowsolve.lstsq.triangle import triangulate
 
@@ -77,7 +77,7 @@ def fit_within(A, b, bounds, x0, damp, rtol=1e-12, **more):
 def fit_by_squares(A, b, bounds, x0, damp=0.0, rtol=1e-12, passes=None):
     """Fit rows in memory, by their Gram matrix."""
     state, tolerance = compress(A, b[:, None]), Tolerance(rtol, 0.0, EPS)
-    return fit_compressed_within(state, bounds, x0, damp, tolerance, passes or Passes(A, b))
+    return box.fit_within(state, bounds, x0, damp, tolerance, passes or Passes(A, b))
 
 
 def best_of_all(A, b, low, high):

@@ -15,7 +15,7 @@ from rowsolve.lstsq.orthogonal import Orthogonal, scaled_columns
 from rowsolve.lstsq.state import Compressed, slopes_at
 from rowsolve.lstsq.triangle import Triangle, triangle_of
 
-__all__ = ["BoxFit", "fit_compressed_within", "fit_within", "slopes_inwards"]
+__all__ = ["BoxFit", "fit_within", "slopes_inwards"]
 
 _EPS = float(np.finfo(float).eps)
 _ROUNDING = 2.0  # units of rounding in a gradient
@@ -59,25 +59,25 @@ class BoxFit(NamedTuple):
 
 
 def fit_within(
-    state: Triangle,
+    state: Triangle | Compressed,
     bounds: tuple[np.ndarray, np.ndarray],
     x0: np.ndarray,
     damp: float,
     tolerance: Any,
     slopes: Slopes,
     has_time: Callable[[], bool] = lambda: True,
-) -> BoxFit:
+) -> BoxFit | None:
     """Minimise ``norm(A x - b)**2 + damp**2 norm(x)**2`` for x within `bounds`, starting from `x0` within them.
 
     Entries of x are free or on a bound (Stark and Parker 1995): the free ones are solved for, and stopped at the first
     bound that they meet; when all are within, the entry on a bound whose slope leads inwards the most becomes free. At
-    first many are exchanged at once. All that happens on the triangle; then a pass over A tells the slope at x, and
+    first many are exchanged at once. All that happens on a triangle; then a pass over A tells the slope at x, and
     whether x is optimal. Where rounding has left it too far off, exchanges go on by that slope.
 
     Parameters
     ----------
-    state : Triangle
-        Of all rows, damped.
+    state : Triangle or Compressed
+        Of all rows; a triangle is damped already.
     bounds : pair of ndarrays of shape (p,)
     x0 : ndarray of shape (p,)
     damp : float
@@ -87,14 +87,36 @@ def fit_within(
         One pass: ``slopes(x)`` returns ``A'(b - A x)`` and the squared norm of the residual, for x as a column.
     has_time : callable
         The best x so far is returned, and not called optimal, as soon as it returns False.
+
+    Returns
+    -------
+    BoxFit or None
+        None if the squares of A, which are all that a compressed state has, have lost what is needed.
     """
-    box, error = _Exchange(state, bounds, x0), math.inf
-    norm_b = math.hypot(*state.sides[:, 0], math.sqrt(float(state.squares[0]))) or 1.0
+    if isinstance(state, Triangle):
+        return _optimum(_Exchange(state, bounds, x0), bounds, damp, tolerance, slopes, has_time)
+    factor = factor_gram(state.gram, damp)
+    if factor is None:
+        return None
+    passes = _WithNullVectors(factor, slopes) if factor.deficient else None
+    box = _Exchange(triangle_of(state, factor), bounds, x0)
+    found = _optimum(box, bounds, damp, tolerance, passes or slopes, has_time)
+    if not has_time():
+        return found
+    sure = passes is None or passes.are_null(found.x, max(state.n_rows, len(x0)) * _EPS)
+    return found if found.is_optimal and sure else None
+
+
+def _optimum(
+    box: _Exchange, bounds: tuple[np.ndarray, np.ndarray], damp: float, tolerance: Any, slopes: Slopes, has_time: Any
+) -> BoxFit:
+    """Exchange entries on the triangle, and certify x by passes; see `fit_within`."""
+    error = math.inf
     for _ in range(_PASSES):
         box.run(has_time)
         x = box.x_within(bounds)
         if not has_time():
-            left = float(state.squares[0]) + box.size**2 * box.cost() - damp * damp * float(x @ x)
+            left = box.squares + box.size**2 * box.cost() - damp * damp * float(x @ x)
             return BoxFit(x, math.nan, max(left, 0.0), math.nan, is_optimal=False, unique=True)
         slope, residual_sq = slopes(x[:, None])
         box.renew(slope[:, 0] - damp * damp * x)
@@ -106,29 +128,8 @@ def fit_within(
         if is_optimal and (error <= enough or error >= _SHRINKS * before):
             break
     error = max(error, box.floor(tolerance.eps, residual))
-    optimality, unique = steepest * box.size / norm_b, box.is_unique(rounding)
+    optimality, unique = steepest * box.size / box.norm_b, box.is_unique(rounding)
     return BoxFit(x, error, float(residual_sq[0]), optimality, is_optimal, unique)
-
-
-def fit_compressed_within(
-    state: Compressed,
-    bounds: tuple[np.ndarray, np.ndarray],
-    x0: np.ndarray,
-    damp: float,
-    tolerance: Any,
-    slopes: Slopes,
-    has_time: Callable[[], bool] = lambda: True,
-) -> BoxFit | None:
-    """Do what `fit_within` does, by the Gram matrix of all rows; None if the squares of A have lost what is needed."""
-    factor = factor_gram(state.gram, damp)
-    if factor is None:
-        return None
-    passes = _WithNullVectors(factor, slopes) if factor.deficient else None
-    found = fit_within(triangle_of(state, factor), bounds, x0, damp, tolerance, passes or slopes, has_time)
-    if not has_time():
-        return found
-    sure = passes is None or passes.are_null(found.x, max(state.n_rows, len(x0)) * _EPS)
-    return found if found.is_optimal and sure else None
 
 
 class _WithNullVectors:
@@ -166,7 +167,12 @@ class _Exchange:
 
     def __init__(self, state: Triangle, bounds: tuple[np.ndarray, np.ndarray], x0: np.ndarray) -> None:
         self.lengths, sides = scaled_columns(state.triangle), state.sides[:, 0]
-        self.size, self.n_rows = float(np.abs(sides).max()) or 1.0, max(1, state.n_rows)
+        self.size, self.n_rows, self.squares = (
+            float(np.abs(sides).max()) or 1.0,
+            max(1, state.n_rows),
+            float(state.squares[0]),
+        )
+        self.norm_b = math.hypot(*sides, math.sqrt(self.squares)) or 1.0
         rank = int(np.flatnonzero(state.triangle.any(axis=1)).max(initial=0)) + 1  # or more: the others are zero
         self.R, self.c = state.triangle[:rank] / self.lengths, sides[:rank] / self.size
         self.gram = self.R.T @ self.R

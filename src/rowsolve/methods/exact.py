@@ -15,7 +15,7 @@ from rowsolve._system import Piece
 from rowsolve._vectors import norm, norms
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.lstsq.band import compress_to_band, factor_band
-from rowsolve.lstsq.box import BoxFit, fit_compressed_within, fit_within
+from rowsolve.lstsq.box import BoxFit, fit_within
 from rowsolve.lstsq.dense import fit
 from rowsolve.lstsq.normal import Fit, factor_gram, fit_normal
 from rowsolve.lstsq.state import Compressed, compress, slopes_at
@@ -110,8 +110,9 @@ class AllRows:
         if state is None:
             return None
         with blas_threads(_LONG_FACTOR * system.n_columns**3, system.threads):
-            more = bounds, self.starts[0], system.damp, self.tolerance, self._slopes, lambda: system.clock.left > 0.0
-            found = fit_within(state.damped(system.damp), *more) if self.by_qr else fit_compressed_within(state, *more)
+            state = state.damped(system.damp) if self.by_qr else state
+            has_time = lambda: system.clock.left > 0.0  # noqa: E731
+            found = fit_within(state, bounds, self.starts[0], system.damp, self.tolerance, self._slopes, has_time)
         return None if found is None else self._step_within(found)
 
     def _step_within(self, found: BoxFit) -> Step:
