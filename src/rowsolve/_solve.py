@@ -167,8 +167,7 @@ def solve(
         found = solve_at_once(A, b, rtol, atol, threads) if plain else None
         if found is not None:
             return found
-    if callback is not None and not callable(callback):
-        raise TypeError(f"`callback` must be callable, got {callback!r}.")
+    told = _callback_for(callback, b)
     n_threads = _validate.threads_of(threads)
     if checkpoint is not None:
         make_sure_apart(Path(checkpoint), files_of_system(A, b, x0))
@@ -202,7 +201,6 @@ def solve(
         system = kind(source, sides, Clock(seconds), n_threads, damping, limits)  # type: ignore[arg-type]
         if memory is not None and not stored:
             system.room = _validate.memory_of(memory) - sum(part.nbytes for part in source.rows)
-        told = _with_column(callback) if callback is not None and _in_a_column(b) else callback
         job = Job(chosen, start, system, tolerance, max_rows, check, generator, told, drop=drop)
         if checkpoint is not None:
             seed = None if isinstance(rng, np.random.Generator) else repr(rng)
@@ -243,6 +241,13 @@ def _not_checked(system: System, solution: Solution) -> str:
     if n_checked == system.n_rows:
         return ""
     return f"Only the {n_checked:,} rows that were read (of {system.n_rows:,}) were checked for NaN and infinity."
+
+
+def _callback_for(callback: Any, b: Any) -> Callable[[Event], Any] | None:
+    """Return what is called after every burst: x is a column if b is one."""
+    if callback is not None and not callable(callback):
+        raise TypeError(f"`callback` must be callable, got {callback!r}.")
+    return _with_column(callback) if callback is not None and _in_a_column(b) else callback
 
 
 def _with_column(callback: Callable[[Event], Any]) -> Callable[[Event], Any]:
