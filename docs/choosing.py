@@ -109,7 +109,7 @@ def first_turns() -> list[Turn]:
         ),
         Turn(
             f"dense, p at most {few:,}, n at least {worth} p", "`direct`", "There are few columns",
-            f"Dense, with few columns?\np ≤ {few:,}, n ≥ {worth} p",
+            f"Dense, with few columns?\np ≤ {few:,}, n ≥ {worth} p,\na small sample is consistent",
         ),
         Turn(
             f"dense, k > 1 right-hand sides, p at most {_auto._FEW_COLUMNS_EACH} ({_auto._PRICE_OF_MANY} + k), "
