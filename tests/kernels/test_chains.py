@@ -79,19 +79,19 @@ class Burst:
         A = rng.standard_normal((400, 20))
         self.order, self.start = rng.permutation(400), rng.standard_normal((2, 20))
         self.plan, self.patch = plan_with_chains(A, A @ rng.standard_normal(20), n_chains, 8), monkeypatch
-        self.run_chains = rowsolve.methods.oblivious.run_chains
+        self.run_rounds = rowsolve.methods.oblivious.run_rounds
         self.expected = self.result()
 
     def result(self, thread=None):
         """Return what comes out if threads do as `thread` says: it is called with `me` and what to do next."""
 
-        def run(*arguments):
-            return thread(arguments[6], partial(self.run_chains, *arguments), *arguments[7:9])
+        def run(work, patience, me, meeting):
+            return thread(me, partial(self.run_rounds, work, patience, me, meeting), meeting, work.legs)
 
         iterates, drops = self.start.copy(), np.empty(2)
         with self.patch.context() as patch:
             if thread is not None:
-                patch.setattr("rowsolve.methods.oblivious.run_chains", run)
+                patch.setattr("rowsolve.methods.oblivious.run_rounds", run)
             self.plan.project(self.order, ONE_BY_ONE, iterates, drops)
         return [*iterates.ravel(), *drops]
 
@@ -134,12 +134,12 @@ def test_chains__are_the_same_bits_when_a_thread_is_lost_in_the_middle_of_a_leg(
     def late(me, proceed, meeting, legs):
         if me == 1:
             own = slice(n_chains, n_chains + 2)
-            assert rounds.take(0, 0, me, meeting, legs.gained.shape[1]) == 1
+            assert rounds.take(0, 0, me, meeting) == 1
             legs.iterates[:, own] = np.nan
             begun.set()
             go.wait(30)
             legs.iterates[:, own] = np.inf
-            rounds.show(0, 1, n_chains, meeting, legs.gained.shape[1])
+            rounds.show(0, 1, n_chains, meeting)
         assert begun.wait(30)
         return proceed()
 

@@ -78,16 +78,16 @@ def test_steps__are_the_same_bits_when_a_thread_comes_late(monkeypatch):
     A, b = system("dense")
     expected = begun(A, b, 2)
     expected.advance(np.array([True]), np.zeros(1))
-    run, go = module.run_steps, threading.Event()
+    run, go = module.run_rounds, threading.Event()
 
-    def late(rows, b, limits, n_steps, patience, me, *rest):
+    def late(work, patience, me, meeting):
         if me == 1:
             go.wait(10)
-        taken = run(rows, b, limits, n_steps, patience, me, *rest)
+        taken = run(work, patience, me, meeting)
         go.set()
         return taken
 
-    monkeypatch.setattr(module, "run_steps", late)
+    monkeypatch.setattr(module, "run_rounds", late)
     found = begun(A, b, 2)
     found.advance(np.array([True]), np.zeros(1))
     np.testing.assert_array_equal(found.at, expected.at)

@@ -9,26 +9,13 @@ Between two meetings every chain goes one leg of its way (see `rowsolve.kernels.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from rowsolve._atomic import offer_core, read
 from rowsolve._jit import kernel
 from rowsolve.kernels.blocks import BlockRoom, block_room, factor_gram, project_blocks, solve_for_steps
-from rowsolve.kernels.rounds import (
-    copy,
-    first_place,
-    furthest,
-    is_called_off,
-    is_over,
-    n_places_of,
-    place_of,
-    places_of,
-    reach,
-    show,
-    take,
-)
+from rowsolve.kernels.rounds import Work, copy, n_places_of, place_of, register
 from rowsolve.kernels.rows import product_of_moves
 from rowsolve.kernels.sweep import sweep_first
 
@@ -77,72 +64,71 @@ def chain_rooms(n_chains: int, n_columns: int, block_size: int) -> tuple[Legs, P
     return legs, posts, rooms
 
 
-@kernel
-def run_chains(rows, b, order, edges, per_round, patience, me, meeting, legs, posts, room):
-    """Be thread `me` of those that run chains over `order`, which come together after `per_round` units of each.
+class Chains(NamedTuple):
+    """Chains over `order`, which come together after `per_round` units of each.
 
-    A unit is a row, or a block: unit ``t`` is ``order[edges[t]:edges[t + 1]]``; `edges` is empty for rows. All set out
-    from what is in the posts of thread 0, for round 0. Its posts hold the result in the end, for the round that is
-    returned. A leg that another has taken is taken again after so many looks whether it has ended: `patience`.
+    A unit is a row, or a block: unit ``t`` is ``order[edges[t]:edges[t + 1]]``; `edges` is empty for rows.
     """
-    n_chains = room.moves.shape[0]
-    n_units = edges.size - 1 if edges.size > 0 else order.size
-    share = (n_units + n_chains - 1) // n_chains
-    n_rounds = (share + per_round - 1) // per_round
-    n_places = legs.gained.shape[1]
-    t = _join(me, meeting, n_places, posts)
-    while t < n_rounds and not is_called_off(meeting):
-        _go_legs(rows, b, order, edges, n_units, share, per_round, patience, t, me, meeting, legs, posts, room)
-        _bring_all_together(rows, t, me, meeting, legs, posts, room)
-        if is_over(t + 1, meeting, n_places):  # what was read may have been written over meanwhile
-            t = _join(me, meeting, n_places, posts)
-        else:
-            t += 1
-            reach(me, t, meeting)
-    return n_rounds
+
+    rows: Any
+    b: np.ndarray
+    order: np.ndarray
+    edges: np.ndarray
+    per_round: int
+    legs: Legs
+    posts: Posts
+    room: ChainRoom
 
 
 @kernel
-def _join(me, meeting, n_places, posts):  # posts: INOUT
-    """Copy the posts of the thread that is furthest; return its round."""
-    while True:
-        other = furthest(meeting)
-        t = read(meeting.reached, other)
-        turn = t % 2
-        if other != me:
-            for c in range(2):
-                copy(posts.start[turn, other, c], posts.start[turn, me, c])
-            copy(posts.drops[turn, other], posts.drops[turn, me])
-            copy(posts.odd[turn, other], posts.odd[turn, me])
-        if not is_over(t + 1, meeting, n_places):  # else it may have been written over meanwhile
-            reach(me, t, meeting)
-            return t
+def _units(work):
+    """Return how many units there are, and how many a chain has."""
+    n_chains, n_units = work.room.moves.shape[0], work.edges.size - 1 if work.edges.size > 0 else work.order.size
+    return n_units, (n_units + n_chains - 1) // n_chains
 
 
-@kernel
-def _go_legs(rows, b, order, edges, n_units, share, per_round, patience, t, me, meeting, legs, posts, room):
-    """Take legs of round `t` until all have ended, or are called off."""
-    turn, n_places, place = t % 2, legs.gained.shape[1], first_place(me, meeting)
-    beyond = place + places_of(me, meeting)
-    looks, times = 0, 0
-    while not is_over(t, meeting, n_places) and not is_called_off(meeting):
-        c = take(t, times, me, meeting, n_places) if place < beyond else -1
-        if c >= 0:
-            end = min((c + 1) * share, n_units)
-            low = min(c * share + t * per_round, end)
-            iterates, gained, odd = legs.iterates[turn, place], legs.gained[turn, place], legs.odd[turn, place]
-            for k in range(2):
-                copy(posts.start[turn, me, k], iterates[k])
-            odd[:] = -1
-            _project(rows, b, order, edges, low, min(low + per_round, end), end, iterates, gained, odd, room)
-            show(t, c, place, meeting, n_places)
-            place += 1
-        else:
-            looks += 1
-            if looks > patience:
-                looks, times = 0, times + 1
-            if times > 0:
-                offer_core()
+def _is_done(work, t, me):
+    return t * work.per_round >= _units(work)[1]
+
+
+def _follow(work, t, other, me):
+    posts, turn = work.posts, t % 2
+    for c in range(2):
+        copy(posts.start[turn, other, c], posts.start[turn, me, c])
+    copy(posts.drops[turn, other], posts.drops[turn, me])
+    copy(posts.odd[turn, other], posts.odd[turn, me])
+
+
+def _go_leg(work, t, c, place, me, meeting):
+    (n_units, share), legs, turn = _units(work), work.legs, t % 2
+    end = min((c + 1) * share, n_units)
+    low = min(c * share + t * work.per_round, end)
+    iterates, gained, odd = legs.iterates[turn, place], legs.gained[turn, place], legs.odd[turn, place]
+    for k in range(2):
+        copy(work.posts.start[turn, me, k], iterates[k])
+    odd[:] = -1
+    high = min(low + work.per_round, end)
+    _project(work.rows, work.b, work.order, work.edges, low, high, end, iterates, gained, odd, work.room)
+
+
+def _meet(work, t, me, meeting):
+    """Find out what all chains have come to at the end of round `t`."""
+    legs, posts, room, turn, after = work.legs, work.posts, work.room, t % 2, (t + 1) % 2
+    copy(posts.odd[turn, me], posts.odd[after, me])
+    for c in range(meeting.taken.size):
+        place = place_of(t, c, meeting)
+        room.places[c] = place
+        for sort in range(3):
+            posts.odd[after, me, sort] = max(posts.odd[after, me, sort], legs.odd[turn, place, sort])
+    for c in range(2):
+        gain = _bring_together(
+            work.rows, legs.iterates[turn, :, c], legs.gained[turn, :, c], posts.start[turn, me, c],
+            posts.start[after, me, c], room,
+        )  # fmt: skip
+        posts.drops[after, me, c] = posts.drops[turn, me, c] + gain
+
+
+register(Chains, Work(_go_leg, _meet, _follow, _is_done))
 
 
 @kernel
@@ -152,24 +138,6 @@ def _project(rows, b, order, edges, low, high, end, iterates, gains, odd, room):
     else:
         sizes = edges[low + 1 : high + 1] - edges[low:high]
         project_blocks(rows, b, order[edges[low] : edges[high]], sizes, iterates, gains, room.block, odd)
-
-
-@kernel
-def _bring_all_together(rows, t, me, meeting, legs, posts, room):  # posts: INOUT
-    """Find out what all chains have come to at the end of round `t`."""
-    n_chains, n_places, turn, after = meeting.taken.size, legs.gained.shape[1], t % 2, (t + 1) % 2
-    copy(posts.odd[turn, me], posts.odd[after, me])
-    for c in range(n_chains):
-        place = place_of(t, c, meeting, n_places)
-        room.places[c] = place
-        for sort in range(3):
-            posts.odd[after, me, sort] = max(posts.odd[after, me, sort], legs.odd[turn, place, sort])
-    for c in range(2):
-        gain = _bring_together(
-            rows, legs.iterates[turn, :, c], legs.gained[turn, :, c], posts.start[turn, me, c],
-            posts.start[after, me, c], room,
-        )  # fmt: skip
-        posts.drops[after, me, c] = posts.drops[turn, me, c] + gain
 
 
 @kernel

@@ -6,26 +6,13 @@ with the sums, in p numbers, every thread does for itself, so that no one waits 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from rowsolve._atomic import offer_core, read
 from rowsolve._jit import kernel
 from rowsolve.kernels.gradient import add_gradients
-from rowsolve.kernels.rounds import (
-    copy,
-    first_place,
-    furthest,
-    is_called_off,
-    is_over,
-    n_places_of,
-    place_of,
-    places_of,
-    reach,
-    show,
-    take,
-)
+from rowsolve.kernels.rounds import Work, copy, n_places_of, place_of, register
 
 EPS = float(np.finfo(float).eps)
 FLAT = 64.0  # units of rounding of a curvature beside the largest
@@ -73,64 +60,36 @@ def room_for_steps(n_threads: int, n_steps: int, n_columns: int) -> tuple[Course
     return course, Sums(np.empty((2, n_places, 2, n_columns)), np.empty((2, n_places, 2)))
 
 
-@kernel
-def run_steps(rows, b, limits, n_steps, patience, me, meeting, course, sums):
-    """Be thread `me` of those that take up to `n_steps`; return how many were taken when this thread came to the end.
+class Steps(NamedTuple):
+    """Steps until x is good enough, as many as `Course.seen` has room for; a round is one of them."""
 
-    All set out from what the course of thread 0 has for round 0; the round that is returned has the result. A slice
-    that another has taken is taken again after so many looks whether it has ended: `patience`.
-    """
-    n_places = sums.squares.shape[1]
-    t = _join(me, meeting, n_places, course)
-    while t < n_steps and course.numbers[t % 2, me, IS_OVER] == 0.0 and not is_called_off(meeting):
-        _pass_over(rows, b, patience, t, me, meeting, course, sums)
-        _take_step(limits, t, me, meeting, course, sums)
-        if is_over(t + 1, meeting, n_places):  # what was read may have been written over meanwhile
-            t = _join(me, meeting, n_places, course)
-        else:
-            t += 1
-            reach(me, t, meeting)
-    return t
+    rows: Any
+    b: np.ndarray
+    limits: Limits
+    course: Course
+    sums: Sums
 
 
-@kernel
-def _join(me, meeting, n_places, course):  # course: INOUT
-    """Copy the course of the thread that is furthest; return its round."""
-    while True:
-        other = furthest(meeting)
-        t = read(meeting.reached, other)
-        turn = t % 2
-        if other != me:
-            copy(course.vectors[turn, other].ravel(), course.vectors[turn, me].ravel())
-            copy(course.numbers[turn, other], course.numbers[turn, me])
-            for step in range(t):
-                copy(course.seen[other, step], course.seen[me, step])
-        if not is_over(t + 1, meeting, n_places):  # else it may have been written over meanwhile
-            reach(me, t, meeting)
-            return t
+def _is_done(work, t, me):
+    return t >= work.course.seen.shape[1] or work.course.numbers[t % 2, me, IS_OVER] != 0.0
 
 
-@kernel
-def _pass_over(rows, b, patience, t, me, meeting, course, sums):  # sums: INOUT
-    """Take slices of round `t` until all have ended, or are called off."""
-    n_slices, n_places, place, turn = meeting.taken.size, sums.squares.shape[1], first_place(me, meeting), t % 2
-    beyond, directions = place + places_of(me, meeting), course.vectors[turn, me, 2]
-    looks, times = 0, 0
-    while not is_over(t, meeting, n_places) and not is_called_off(meeting):
-        c = take(t, times, me, meeting, n_places) if place < beyond else -1
-        if c >= 0:
-            sums.change[turn, place] = 0.0
-            sums.squares[turn, place] = 0.0
-            start, stop = b.size * c // n_slices, b.size * (c + 1) // n_slices
-            add_gradients(rows, b, 0.0, start, stop, directions, sums.change[turn, place], sums.squares[turn, place])
-            show(t, c, place, meeting, n_places)
-            place += 1
-        else:
-            looks += 1
-            if looks > patience:
-                looks, times = 0, times + 1
-            if times > 0:
-                offer_core()
+def _follow(work, t, other, me):
+    course, turn = work.course, t % 2
+    copy(course.vectors[turn, other].ravel(), course.vectors[turn, me].ravel())
+    copy(course.numbers[turn, other], course.numbers[turn, me])
+    for step in range(t):
+        copy(course.seen[other, step], course.seen[me, step])
+
+
+def _go_leg(work, t, c, place, me, meeting):
+    """Pass over one of as many slices of the rows as there are legs."""
+    n_rows, n_slices, turn, directions = work.b.size, meeting.taken.size, t % 2, work.course.vectors[t % 2, me, 2]
+    change, squares = work.sums.change[turn, place], work.sums.squares[turn, place]
+    change[:] = 0.0
+    squares[:] = 0.0
+    start, stop = n_rows * c // n_slices, n_rows * (c + 1) // n_slices
+    add_gradients(work.rows, work.b, 0.0, start, stop, directions, change, squares)
 
 
 @kernel
@@ -141,14 +100,13 @@ def _dot(v, w):
     return total
 
 
-@kernel
-def _take_step(limits, t, me, meeting, course, sums):  # course: INOUT
+def _meet(work, t, me, meeting):
     """Go as far as the gradient falls along the direction, and turn."""
-    turn, after = t % 2, (t + 1) % 2
+    limits, course, turn, after = work.limits, work.course, t % 2, (t + 1) % 2
     before, numbers = course.numbers[turn, me], course.numbers[after, me]
     copy(before, numbers)
     for v in range(2):
-        _move(v, limits, t, me, meeting, course, sums)
+        _move(v, limits, t, me, meeting, course, work.sums)
     at, slopes = course.vectors[after, me, 0], course.vectors[after, me, 1]
     probe_norm, worth = np.sqrt(_dot(at[1], at[1])), limits.unit * np.sqrt(_dot(slopes[1], slopes[1]))
     steepness = limits.unit * np.sqrt(_dot(slopes[0], slopes[0]))
@@ -173,7 +131,7 @@ def _take_step(limits, t, me, meeting, course, sums):  # course: INOUT
 @kernel
 def _move(v, limits, t, me, meeting, course, sums):  # course: INOUT
     """Move x (0) or the probe (1) along its direction, and find the next one."""
-    turn, after, n_places = t % 2, (t + 1) % 2, sums.squares.shape[1]
+    turn, after = t % 2, (t + 1) % 2
     numbers = course.numbers[after, me]
     old, new = course.vectors[turn, me], course.vectors[after, me]
     direction, change = old[2, v], new[1, v]
@@ -182,7 +140,7 @@ def _move(v, limits, t, me, meeting, course, sums):  # course: INOUT
     for j in range(direction.size):
         change[j] = -limits.damp_sq * direction[j]
     for c in range(meeting.taken.size):  # the same sum whoever went a leg
-        place = place_of(t, c, meeting, n_places)
+        place = place_of(t, c, meeting)
         curvature += sums.squares[turn, place, v]
         part = sums.change[turn, place, v]
         for j in range(direction.size):
@@ -204,3 +162,6 @@ def _move(v, limits, t, me, meeting, course, sums):  # course: INOUT
     if v == 0:
         numbers[RESIDUAL_SQ] = max(0.0, numbers[RESIDUAL_SQ] - length * worth)
         numbers[LAST_STEP] = length * np.sqrt(size_sq)
+
+
+register(Steps, Work(_go_leg, _meet, _follow, _is_done))

@@ -38,12 +38,12 @@ from rowsolve.kernels.descent import (
     TOP,
     WORTH,
     Limits,
+    Steps,
     room_for_steps,
-    run_steps,
 )
 from rowsolve.kernels.gradient import ROWS_OF_A_SUM, add_gradients
 from rowsolve.kernels.many import add_gradients_of_many, laid_out
-from rowsolve.kernels.rounds import call_off, new_meeting
+from rowsolve.kernels.rounds import call_off, new_meeting, run_rounds
 from rowsolve.kernels.rows import DenseRows
 from rowsolve.methods.factor import Factor, find_odd_rows
 
@@ -221,13 +221,13 @@ class Descent:
             system.damp**2, self._unit, enough, float(self.drift[0]), LOST * _EPS * self._worth_at_start,
             min(1.0, p / system.n_rows), self._null_sq > 0.0,
         )  # fmt: skip
+        work, patience = (
+            Steps(system.rows, system.b, limits, course, sums),
+            int(_LOOKS_PER_NUMBER * numbers / n_threads),
+        )
         meeting = new_meeting(n_threads)
-
-        def run(me: int) -> int:
-            patience = int(_LOOKS_PER_NUMBER * numbers / n_threads)
-            return run_steps(system.rows, system.b, limits, n_steps, patience, me, meeting, course, sums)
-
-        taken = run_as_one([partial(run, me) for me in range(n_threads)], lambda: call_off(meeting))
+        calls = [partial(run_rounds, work, patience, me, meeting) for me in range(n_threads)]
+        taken = run_as_one(calls, lambda: call_off(meeting))
         self.at, self.slope, self.direction = course.vectors[taken % 2, 0].copy()
         state, seen = course.numbers[taken % 2, 0], course.seen[0, :taken]
         self._worth, self.still = state[WORTH : WORTH + 2].copy(), state[STILL : STILL + 2] != 0.0

@@ -14,11 +14,11 @@ import numpy as np
 from rowsolve._state import Kind, StateError, array, check_keys, fill, integer, packed, state_of
 from rowsolve._threads import run_as_one, run_together
 from rowsolve._vectors import sum_of_squares
+from rowsolve.kernels import chains
 from rowsolve.kernels.blocks import BlockRoom, block_room, project_blocks
-from rowsolve.kernels.chains import chain_rooms, run_chains
 from rowsolve.kernels.many import laid_out, project_many
 from rowsolve.kernels.memory import best_with_memory
-from rowsolve.kernels.rounds import call_off, new_meeting
+from rowsolve.kernels.rounds import call_off, new_meeting, run_rounds
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.kernels.sweep import sweep
 from rowsolve.methods.base import Method, Plan, RowMethod, positive_integer
@@ -156,7 +156,7 @@ class Chains:
 
     def __init__(self, plan: ObliviousPlan, n_chains: int) -> None:
         self.n_chains, p = n_chains, plan.system.n_columns
-        self.legs, self.posts, self.rooms = chain_rooms(n_chains, plan.width, plan.room.scale.size)
+        self.legs, self.posts, self.rooms = chains.chain_rooms(n_chains, plan.width, plan.room.scale.size)
         # Sparse rows: bringing the chains together must not cost more than running them.
         rows = max(min(ROWS_OF_A_ROUND, p // (4 * n_chains)), 8 * p / plan.system.entries_per_row)
         self.units_of_a_round = max(1, int(rows / plan.rows_per_step))
@@ -169,10 +169,9 @@ class Chains:
         posts.start[0, 0], posts.drops[0, 0], posts.odd[0, 0] = iterates, 0.0, -1
 
         def run(me: int) -> int:
-            return run_chains(
-                plan.rows, plan.b, order, edges, self.units_of_a_round, self.patience, me,
-                meeting, self.legs, posts, self.rooms[me],
-            )  # fmt: skip
+            room, per_round = self.rooms[me], self.units_of_a_round
+            work = chains.Chains(plan.rows, plan.b, order, edges, per_round, self.legs, posts, room)
+            return run_rounds(work, self.patience, me, meeting)
 
         last = run_as_one([partial(run, me) for me in range(self.n_chains)], lambda: call_off(meeting)) % 2
         iterates[:], drops[:] = posts.start[last, 0], posts.drops[last, 0]
