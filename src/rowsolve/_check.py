@@ -88,10 +88,10 @@ def rows_by_b(system: System, rng: np.random.Generator) -> np.ndarray:
 
     An x from rows whose b are all zero, or all the same, says nothing about the others.
     """
-    b = system.b
+    b, extremes = system.b, system.rows_of_extremes
     if b.ndim > 1:
-        return np.unique([b.argmin(axis=0), b.argmax(axis=0)])
-    extremes, used = np.array([b.argmin(), b.argmax()]), np.sort(system.b_of_used_rows(_VALUES_LOOKED_AT))
+        return extremes
+    used = np.sort(system.b_of_used_rows(_VALUES_LOOKED_AT))
     repeated = used[1:] == used[:-1]
     if 2 * np.count_nonzero(repeated) <= used.size:  # hardly a value comes twice, or no row was used
         return extremes

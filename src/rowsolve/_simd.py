@@ -10,19 +10,27 @@ Written with LLVM's portable vectors and hints, so it runs wherever Numba does.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+import llvmlite.binding
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
 __all__ = [
+    "LANES",
+    "PANEL",
     "add_four_vectors",
+    "add_narrow_rows",
+    "add_tile",
+    "copy_to_panels",
     "count_bits",
     "measure_four_vectors",
     "measure_vectors",
     "move_and_measure_vectors",
+    "takes_narrow_rows",
     "whole_vectors",
 ]
 
@@ -33,6 +41,10 @@ _DOUBLE, _INDEX, _INT = ir.DoubleType(), ir.IntType(64), ir.IntType(32)
 _VECTOR = ir.VectorType(_DOUBLE, _WIDTH)
 _BYTES = ir.IntType(8).as_pointer()
 _ZERO = ir.Constant(_VECTOR, [ir.Constant(_DOUBLE, 0.0)] * _WIDTH)
+# A tile of a Gram matrix is kept in registers: as many rows of it as numbers in a vector, and three vectors in each.
+LANES = 8 if llvmlite.binding.get_host_cpu_features().get("avx512f") else 4
+PANEL = 3 * LANES
+_WIDE = ir.VectorType(_DOUBLE, LANES)
 _NEAR = 2  # fetch into the second cache: the first is full of what is worked on
 
 
@@ -63,6 +75,43 @@ def measure_four_vectors(values: Any, places: Any, x: Any, z: Any, n: int) -> tu
 
 def add_four_vectors(values: Any, places: Any, steps: Any, g: Any, h: Any, n: int) -> None:
     """Add four rows to g and to h; `steps` holds the factors of each row for both, `places` also two to fetch."""
+
+
+def takes_narrow_rows(values: Any) -> bool:
+    """Tell whether `add_narrow_rows` takes these rows: not if Numba is switched off."""
+    return False
+
+
+def add_narrow_rows(
+    values: Any, b: Any, weight: float, i: int, count: int, vectors: Any, out: Any
+) -> tuple[float, ...]:
+    """Do what `kernels.gradient.add_gradients` does, for an even `count` of rows of at most `PANEL` columns from `i`.
+
+    `vectors` and `out` have `PANEL` columns, zero beyond those of A. Whole vectors are read, beyond the end of a row.
+    Returns the sums of squares.
+    """
+    return (0.0, 0.0)
+
+
+def copy_to_panels(values: Any, i: int, panels: Any, r: int, n: int) -> None:
+    """Copy the first `n` columns of row `i`, and up to `LANES` numbers more, to row `r` of panels of `PANEL` columns.
+
+    `values` is in C order, and must go on for as long as numbers are read.
+    """
+    row = values.reshape(-1)[i * values.shape[1] :]
+    for j in range(-(-n // LANES) * LANES):
+        panels[j // PANEL, r, j % PANEL] = row[j]
+
+
+def add_tile(panels: Any, tile: int, panel: int, n_rows: int, n_vectors: int, out: Any) -> None:
+    """Add products of columns over the first `n_rows` of `panels` to `out`: ``LANES x (n_vectors * LANES)`` of them.
+
+    Columns of tile number `tile`, of `LANES` each, by those of panel number `panel`, of `PANEL` each.
+    """
+    i, j = tile * LANES, panel * PANEL
+    left = panels[i // PANEL, :n_rows, i % PANEL :][:, :LANES]
+    right = panels[panel, :n_rows, : n_vectors * LANES]
+    out[i : i + LANES, j : j + n_vectors * LANES] += left.T @ right
 
 
 def count_bits(word: Any) -> int:
@@ -122,6 +171,88 @@ def _add_four_vectors(values, places, steps, g, h, n):
         _four_added(values, places, steps, g, h, n)  # type: ignore[call-arg]
 
     return form
+
+
+@overload(takes_narrow_rows)
+def _takes_narrow_rows(values):
+    contiguous = values.layout == "C"
+    return lambda values: contiguous
+
+
+@overload(add_narrow_rows)
+def _add_narrow_rows(values, b, weight, i, count, vectors, out):
+    def form(values, b, weight, i, count, vectors, out):
+        if values.shape[1] <= LANES:
+            return _narrow_rows_of_one(values, b, weight, i, count, vectors, out)  # type: ignore[call-arg]
+        if values.shape[1] <= 2 * LANES:
+            return _narrow_rows_of_two(values, b, weight, i, count, vectors, out)  # type: ignore[call-arg]
+        return _narrow_rows_of_three(values, b, weight, i, count, vectors, out)  # type: ignore[call-arg]
+
+    return form
+
+
+@intrinsic
+def _narrow_rows_of_one(_, values, b, weight, i, count, vectors, out):
+    return _signature_of_narrow(values, b, vectors, out), partial(_generate_narrow, 1)
+
+
+@intrinsic
+def _narrow_rows_of_two(_, values, b, weight, i, count, vectors, out):
+    return _signature_of_narrow(values, b, vectors, out), partial(_generate_narrow, 2)
+
+
+@intrinsic
+def _narrow_rows_of_three(_, values, b, weight, i, count, vectors, out):
+    return _signature_of_narrow(values, b, vectors, out), partial(_generate_narrow, 3)
+
+
+def _signature_of_narrow(values, b, vectors, out):
+    return types.UniTuple(types.float64, 2)(values, b, types.float64, types.int64, types.int64, vectors, out)
+
+
+@overload(copy_to_panels)
+def _copy_to_panels(values, i, panels, r, n):
+    def form(values, i, panels, r, n):
+        _copied(values, i, panels, r, n)  # type: ignore[call-arg]
+
+    return form
+
+
+@overload(add_tile)
+def _add_tile(panels, tile, panel, n_rows, n_vectors, out):
+    def form(panels, tile, panel, n_rows, n_vectors, out):
+        if n_vectors == 3:
+            _tile_of_three(panels, tile, panel, n_rows, out)  # type: ignore[call-arg]
+        elif n_vectors == 2:
+            _tile_of_two(panels, tile, panel, n_rows, out)  # type: ignore[call-arg]
+        else:
+            _tile_of_one(panels, tile, panel, n_rows, out)  # type: ignore[call-arg]
+
+    return form
+
+
+@intrinsic
+def _copied(_, values, i, panels, r, n):
+    return types.void(values, types.int64, panels, types.int64, types.int64), _generate_copy
+
+
+@intrinsic
+def _tile_of_one(_, panels, tile, panel, n_rows, out):
+    return _signature_of_tile(panels, out), partial(_generate_tile, 1)
+
+
+@intrinsic
+def _tile_of_two(_, panels, tile, panel, n_rows, out):
+    return _signature_of_tile(panels, out), partial(_generate_tile, 2)
+
+
+@intrinsic
+def _tile_of_three(_, panels, tile, panel, n_rows, out):
+    return _signature_of_tile(panels, out), partial(_generate_tile, 3)
+
+
+def _signature_of_tile(panels, out):
+    return types.void(panels, types.int64, types.int64, types.int64, out)
 
 
 @intrinsic
@@ -213,6 +344,115 @@ def _generate_sums(context, builder, signature, arguments):
     return context.get_dummy_value()
 
 
+def _generate_copy(context, builder, signature, arguments):
+    """Emit a loop over the vectors of a row, and within it over those of a panel."""
+    values, _, panels, _, _ = signature.args
+    single = values.dtype == types.float32
+    source, shape = _array(context, builder, values, arguments[0])
+    target, sizes = _array(context, builder, panels, arguments[2])
+    start = builder.gep(source, [builder.mul(arguments[1], shape[1])])
+    place = builder.gep(target, [builder.mul(arguments[3], _INDEX(PANEL))])
+    apart = builder.sub(builder.mul(sizes[1], _INDEX(PANEL)), _INDEX(PANEL))  # from the end of a panel to the next
+
+    def vector(j, _):
+        found = _load_wide(builder, start, j, single=single)
+        before = builder.mul(builder.sdiv(j, _INDEX(PANEL)), apart)
+        where = builder.gep(place, [builder.add(before, j)])
+        builder.store(found, builder.bitcast(where, _WIDE.as_pointer()), align=8)
+        return []
+
+    _loop(builder, _INDEX(0), arguments[4], LANES, [], vector)
+    return context.get_dummy_value()
+
+
+def _generate_tile(n_vectors, context, builder, signature, arguments):
+    """Emit a loop over rows that keeps all sums in registers, and adds them to `out` at its end."""
+    panels, sizes = _array(context, builder, signature.args[0], arguments[0])
+    out, shape = _array(context, builder, signature.args[4], arguments[4])
+    tile, panel, n_rows = arguments[1:4]
+    of_panel = builder.mul(sizes[1], _INDEX(PANEL))
+    own, lanes = builder.sdiv(tile, _INDEX(PANEL // LANES)), builder.srem(tile, _INDEX(PANEL // LANES))
+    left = builder.gep(panels, [builder.add(builder.mul(own, of_panel), builder.mul(lanes, _INDEX(LANES)))])
+    right = builder.gep(panels, [builder.mul(panel, of_panel)])
+
+    def row(r, sums):
+        at = builder.mul(r, _INDEX(PANEL))
+        here = [_load_wide(builder, right, builder.add(at, _INDEX(v * LANES))) for v in range(n_vectors)]
+        found = []
+        for i in range(LANES):
+            factor = _spread(builder, builder.load(builder.gep(left, [builder.add(at, _INDEX(i))])), _WIDE)
+            found += [_add_product(builder, sums[i * n_vectors + v], factor, here[v]) for v in range(n_vectors)]
+        return found
+
+    nothing = ir.Constant(_WIDE, [ir.Constant(_DOUBLE, 0.0)] * LANES)
+    sums = _loop(builder, _INDEX(0), n_rows, 1, [nothing] * (LANES * n_vectors), row)
+    corner = builder.add(
+        builder.mul(builder.mul(tile, _INDEX(LANES)), shape[1]), builder.mul(panel, _INDEX(PANEL))
+    )  # fmt: skip
+    for k, total in enumerate(sums):
+        i, v = divmod(k, n_vectors)
+        place = builder.add(corner, builder.add(builder.mul(_INDEX(i), shape[1]), _INDEX(v * LANES)))
+        before = _load_wide(builder, out, place)
+        where = builder.bitcast(builder.gep(out, [place]), _WIDE.as_pointer())
+        builder.store(builder.fadd(before, total), where, align=8)
+    return context.get_dummy_value()
+
+
+def _generate_narrow(n_vectors, context, builder, signature, arguments):
+    """Emit a loop over two rows at a time, each with sums of its own in registers: one would wait for the other."""
+    values, width = _array(context, builder, signature.args[0], arguments[0])
+    width, single = width[1], signature.args[0].dtype == types.float32
+    b, _ = _array(context, builder, signature.args[1], arguments[1])
+    weight, first, count = arguments[2:5]
+    vectors, out = _places_of(context, builder, signature, arguments, (5, 6))
+    places = [_INDEX(c * PANEL + v * LANES) for c in range(2) for v in range(n_vectors)]
+    x_and_z = [_load_wide(builder, vectors, place) for place in places]
+    total = builder.module.declare_intrinsic(
+        f"llvm.vector.reduce.fadd.v{LANES}f64", (), ir.FunctionType(_DOUBLE, [_DOUBLE, _WIDE])
+    )
+
+    def one_row(i, sums):
+        start = builder.gep(values, [builder.mul(i, width)])
+        row = [_load_wide(builder, start, _INDEX(v * LANES), single=single) for v in range(n_vectors)]
+        gaps = []
+        for c, known in enumerate((builder.fmul(weight, builder.load(builder.gep(b, [i]))), _DOUBLE(0.0))):
+            product = builder.fmul(row[0], x_and_z[c * n_vectors], flags=_FLAGS)
+            for v in range(1, n_vectors):
+                product = _add_product(builder, product, row[v], x_and_z[c * n_vectors + v])
+            gaps.append(
+                builder.fsub(known, builder.call(total, [_DOUBLE(0.0), product], fastmath=_FLAGS), flags=_FLAGS)
+            )
+        wide = [_spread(builder, gap, _WIDE) for gap in gaps]
+        found = [_add_product(builder, sums[k], wide[k // n_vectors], row[k % n_vectors]) for k in range(2 * n_vectors)]
+        return found + [_add_product(builder, sums[k - 2], gap, gap) for k, gap in enumerate(gaps)]
+
+    def two_rows(r, sums):
+        i, half = builder.add(first, r), len(sums) // 2
+        return one_row(i, sums[:half]) + one_row(builder.add(i, _INDEX(1)), sums[half:])
+
+    nothing = ir.Constant(_WIDE, [ir.Constant(_DOUBLE, 0.0)] * LANES)
+    start = [*[nothing] * (2 * n_vectors), _DOUBLE(0.0), _DOUBLE(0.0)]
+    sums = _loop(builder, _INDEX(0), count, 2, start + start, two_rows)
+    sums = [builder.fadd(one, other) for one, other in zip(sums[: len(start)], sums[len(start) :], strict=True)]
+    for place, found in zip(places, sums[:-2], strict=True):
+        where = builder.bitcast(builder.gep(out, [place]), _WIDE.as_pointer())
+        builder.store(builder.fadd(_load_wide(builder, out, place), found), where, align=8)
+    return cgutils.pack_array(builder, sums[-2:])
+
+
+def _load_wide(builder, data, place, *, single=False):
+    """Emit a load of numbers, of single precision or not, as float64."""
+    kind = ir.VectorType(ir.FloatType(), LANES) if single else _WIDE
+    found = builder.load(builder.bitcast(builder.gep(data, [place]), kind.as_pointer()), align=4 if single else 8)
+    return builder.fpext(found, _WIDE) if single else found
+
+
+def _array(context, builder, kind, array):
+    """Return where the numbers of an array begin, and its shape."""
+    parts = context.make_array(kind)(context, builder, array)
+    return parts.data, cgutils.unpack_tuple(builder, parts.shape, kind.ndim)
+
+
 def _over_columns(builder, rows, n, sums, vector):
     """Emit two loops: over whole cache lines, which fetch the last two rows, then over what is left of the vectors."""
     in_lines = builder.sub(n, builder.srem(n, _INDEX(rows.per_line)))
@@ -246,7 +486,7 @@ def _loop(builder, start, stop, step, sums, work):
     head, body, end = (builder.append_basic_block(name) for name in ("loop", "loop.body", "loop.end"))
     builder.branch(head)
     builder.position_at_end(head)
-    j, totals = builder.phi(_INDEX), [builder.phi(_VECTOR) for _ in sums]
+    j, totals = builder.phi(_INDEX), [builder.phi(total.type) for total in sums]
     builder.cbranch(builder.icmp_signed("<", j, stop), body, end)
     builder.position_at_end(body)
     changed = work(j, totals)
@@ -274,10 +514,10 @@ def _one_vector(builder, rows, j, x, z, steps, sums):
     return [_add_product(builder, total, a, b) for total, (a, b) in zip(sums, factors, strict=True)]
 
 
-def _spread(builder, number):
-    empty = ir.Constant(_VECTOR, ir.Undefined)
+def _spread(builder, number, kind=_VECTOR):
+    empty = ir.Constant(kind, ir.Undefined)
     lane = builder.insert_element(empty, number, _INT(0))
-    return builder.shuffle_vector(lane, empty, ir.Constant(ir.VectorType(_INT, _WIDTH), [0] * _WIDTH))
+    return builder.shuffle_vector(lane, empty, ir.Constant(ir.VectorType(_INT, kind.count), [0] * kind.count))
 
 
 def _sum(builder, vector):

@@ -28,7 +28,7 @@ from rowsolve._state import (
 )
 from rowsolve._threads import run_together
 from rowsolve._vectors import sum_of_squares
-from rowsolve.kernels.rows import NON_FINITE, ZERO, ZERO_AGAINST_B, CSRRows, frozen, norms_at, norms_of
+from rowsolve.kernels.rows import NON_FINITE, ZERO, ZERO_AGAINST_B, CSRRows, frozen, look_at_sides, norms_at, norms_of
 from rowsolve.lstsq.band import NARROW, Layout, look_for_band, widest_row
 from rowsolve.policy.prices import worth_a_look_for_band
 
@@ -208,7 +208,20 @@ class System:
     @cached_property
     def largest_b(self) -> np.ndarray:
         """The largest entry of each row of b: not zero where a row of zeros contradicts one of the right-hand sides."""
-        return self.b if self.n_rhs == 1 else frozen(np.abs(self.b).max(axis=1))
+        return self.b if self.n_rhs == 1 else self._look_at_sides[0]
+
+    @cached_property
+    def rows_of_extremes(self) -> np.ndarray:
+        """The rows with the lowest and the highest entry of each right-hand side."""
+        if self.n_rhs == 1:
+            return np.array([self.b.argmin(), self.b.argmax()])
+        return np.unique(self._look_at_sides[1:])
+
+    @cached_property
+    def _look_at_sides(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        largest, (lowest, highest) = np.empty(self.n_rows), np.empty((2, self.n_rhs), dtype=np.int64)
+        look_at_sides(self.b, largest, lowest, highest)
+        return frozen(largest), lowest, highest
 
     @cached_property
     def norms_b(self) -> np.ndarray:
@@ -497,6 +510,7 @@ class System:
     derived: ClassVar[tuple[str, ...]] = (
         "source", "rows", "b", "n_rhs", "norm_b", "n_rows", "n_columns", "arrangement", "entries_per_row", "clock",
         "threads", "damp", "bounds", "spectrum", "on_piece", "room", "max_rows", "largest_b", "norms_b",
+        "rows_of_extremes", "_look_at_sides",
         "row_pairs", "layout", "unevenness", "null_vectors", "in_columns",
     )  # fmt: skip
 

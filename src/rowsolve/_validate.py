@@ -141,8 +141,9 @@ def _name_of(where: Any) -> str:
 def _sides_of(values: Any, source: Source, place: str, *, check_finite: bool = True) -> tuple[np.ndarray, float]:
     """Return `b`, of the file `place` if it is from one, as float64, frozen, and the precision of the whole system."""
     sides, eps = as_columns(values, "b", source.shape[0], "row of `A`", place=place, check_finite=check_finite)
-    # The sum of squares tells all but the extreme cases at a glance.
-    if sides.ndim > 1 or not _SMALL_SQ < sum_of_squares(sides) < 1.0 / _SMALL_SQ:
+    # The sums of squares tell all but the extreme cases at a glance.
+    squares = sum_of_squares(sides) if sides.ndim == 1 else np.einsum("ij,ij->j", sides, sides)
+    if not (np.min(squares) > _SMALL_SQ and np.max(squares) < 1.0 / _SMALL_SQ):
         for largest in np.abs(sides).max(axis=0, keepdims=True).flat:
             if largest > 0.0 and not _SMALLEST < largest < 1.0 / _SMALLEST:
                 raise ValueError(

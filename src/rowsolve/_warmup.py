@@ -11,6 +11,7 @@ import numpy as np
 from rowsolve._check import full_check, residuals_of, sampled_check
 from rowsolve._monitor import Tolerance
 from rowsolve._system import System
+from rowsolve.kernels.gram import add_products, room_for_products
 from rowsolve.kernels.rows import CSRRows, DenseRows, frozen
 from rowsolve.kernels.sweep import sweep
 from rowsolve.methods.base import Method, RowMethod, StepMethod
@@ -49,6 +50,8 @@ def warm_up(method: Method, source: Source, threads: int, *, many: bool = False)
         next(steps)
         if hasattr(steps, "set_out"):  # it may do without passes here
             steps.set_out()
+        if isinstance(rows, DenseRows):  # so few rows are multiplied by BLAS
+            add_products(rows.values, frozen(np.ones((8, 1))), 0, 8, room_for_products(4))
     limit = np.array([np.inf])
     sampled_check(system, x, limit, rng)
     if not many:

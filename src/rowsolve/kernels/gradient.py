@@ -11,7 +11,15 @@ from typing import Any
 import numpy as np
 
 from rowsolve._jit import kernel, row_primitive
-from rowsolve._simd import add_four_vectors, measure_four_vectors, whole_vectors
+from rowsolve._simd import (
+    LANES,
+    PANEL,
+    add_four_vectors,
+    add_narrow_rows,
+    measure_four_vectors,
+    takes_narrow_rows,
+    whole_vectors,
+)
 from rowsolve.kernels.rows import CSRRows, DenseRows, add_row_to_both, measure_row
 
 # Rows whose sums are made apart before they are added to the others. A number that is added to a long sum is rounded as
@@ -70,6 +78,24 @@ def _take_columns(turned, j, first, last, x, z, r, q):  # r, q: INOUT
         q[i] -= a[i] * z[j] + c[i] * z[j + 1] + d[i] * z[j + 2] + e[i] * z[j + 3]
 
 
+@kernel
+def _narrow_gradient(values, b, weight, start, stop, vectors, out, squares):
+    """Take rows of a few columns, each in a register or some; return the first row that is left to do."""
+    n, p = values.shape
+    padded, sums = np.zeros((2, PANEL)), np.zeros((2, PANEL))
+    padded[:, :p] = vectors
+    first, safe = start, min(stop, n - -(-LANES // p))
+    while first + 1 < safe:
+        count = min(ROWS_OF_A_SUM, safe - first) // 2 * 2
+        sums[:] = 0.0
+        of_x, of_probe = add_narrow_rows(values, b, weight, first, count, padded, sums)
+        out += sums[:, :p]
+        squares[0] += of_x
+        squares[1] += of_probe
+        first += count
+    return first
+
+
 def _dense_gradient(rows, b, weight, start, stop, vectors, out, squares):
     """Take four rows at a time: the vectors, too, are loaded and stored, and a row is no longer than they are.
 
@@ -79,6 +105,8 @@ def _dense_gradient(rows, b, weight, start, stop, vectors, out, squares):
         _gradient_by_columns(rows.values.T, b, weight, start, stop, vectors, out, squares)
         return
     values, x, z, g, h = rows.values, vectors[0], vectors[1], np.zeros_like(out[0]), np.zeros_like(out[1])
+    if takes_narrow_rows(values) and x.size <= PANEL:
+        start = _narrow_gradient(values, b, weight, start, stop, vectors, out, squares)
     fours, last = start + (stop - start) // 4 * 4, stop - 1
     done = whole_vectors(values, x.size)
     for i in range(start, fours, 4):

@@ -425,3 +425,21 @@ def inspect_rows(rows, b, start, x, limit, scale, off, gradient, touched, odd): 
         counts = touched[1 if off[t] else 0]
         touch_columns(rows, i, counts[0], counts[1])
     return total
+
+
+@kernel
+def look_at_sides(b, largest, lowest, highest):  # largest, lowest, highest: OUT
+    """Find the largest entry of each row of `b`, and the rows with the lowest and the highest of each column."""
+    low, high = b[0].copy(), b[0].copy()
+    lowest[:] = 0
+    highest[:] = 0
+    for i in range(b.shape[0]):
+        row, most = b[i], 0.0
+        for c in range(row.size):
+            value = row[c]
+            most = max(most, abs(value))
+            if value < low[c]:
+                low[c], lowest[c] = value, i
+            elif value > high[c]:
+                high[c], highest[c] = value, i
+        largest[i] = most

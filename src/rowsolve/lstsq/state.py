@@ -16,15 +16,15 @@ import numpy as np
 
 from rowsolve._blas import blas_threads
 from rowsolve._threads import run_together
+from rowsolve.kernels.rows import frozen
 
 __all__ = ["Compressed", "compress", "on_threads", "slopes_at"]
 
 _NUMBERS = 1 << 16  # of a block of rows: 512 KB, which stay in the cache of a core
-_FEW = 22  # columns, for which blocks must be smaller to make many numbers: numpy counts to 500
-_NARROW = 256  # columns, for fewer of which several blocks are taken in one call
-_FEW_VECTORS, _MANY_NUMBERS = 3, 300_000  # in x, and in A: a kernel reads A once for the first, BLAS twice
+_FEW_VECTORS, _MANY_NUMBERS = 3, 50_000  # in x, and in A: a kernel reads A once for the first, BLAS twice
 _READING = 32.0  # multiplications in the time that it takes to read a number from memory
-_WORK_OF_A_THREAD = 1e7  # multiplications for which it pays to wake another thread
+_FEW_PRODUCTS = 4e6  # multiplications that BLAS does as fast as a kernel
+_WORK_OF_A_THREAD = 2e7  # multiplications for which it pays to wake another thread
 
 
 class Compressed(NamedTuple):
@@ -56,11 +56,16 @@ def compress(A: Any, b: np.ndarray, threads: int = 1) -> Compressed:
     """Compress the rows of `A`, an array or a sparse matrix, with the right-hand sides `b` of shape (n, k)."""
     if not isinstance(A, np.ndarray):
         return Compressed(_dense_gram(A), A.T @ b, np.vecdot(b.T, b.T), A.shape[0])
-    parts = on_threads(partial(_compress_part, A, b), len(A), A.size * max(_READING, float(A.shape[1])), threads)
-    found = parts[0]
+    work, (p, k) = A.size * max(_READING, float(A.shape[1])), (A.shape[1], b.shape[1])
+    if work <= _FEW_PRODUCTS:
+        rows = A.astype(float, copy=False)
+        return Compressed(rows.T @ rows, rows.T @ b, np.vecdot(b.T, b.T), len(A))
+    parts = on_threads(partial(_products_of_part, frozen(A), frozen(np.ascontiguousarray(b))), len(A), work, threads)
+    total = parts[0]
     for part in parts[1:]:  # the same sum whichever thread was first
-        found = found.merge(part)
-    return found
+        total += part
+    squares = total.diagonal()[p : p + k].copy()
+    return Compressed(total[:p, :p], np.ascontiguousarray(total[:p, p : p + k]), squares, len(A))
 
 
 def slopes_at(A: Any, b: np.ndarray, x: np.ndarray, threads: int = 1) -> tuple[np.ndarray, np.ndarray]:
@@ -83,39 +88,19 @@ def on_threads(call: Callable[[int, int], Any], n_rows: int, work: float, thread
         return run_together([partial(call, edges[i], edges[i + 1]) for i in range(count)])
 
 
-def _compress_part(A: np.ndarray, b: np.ndarray, start: int, stop: int) -> Compressed:
-    p = A.shape[1]
-    gram, sides = np.zeros((p, p)), np.zeros((p, b.shape[1]))
-    step = max(_NUMBERS // (p if p > _FEW else 8 * p), 2 * p)
-    at_once = step * (max(1, _NARROW**2 // p**2) if A.dtype == float else 1)
-    for first in range(start, stop, at_once):
-        last = min(first + at_once, stop)
-        rows, right = A[first:last].astype(float, copy=False), b[first:last]
-        if last - first < 2 * step:
-            gram += rows.T @ rows
-            sides += rows.T @ right
-        else:
-            _add_blocks(rows, right, step, gram, sides)
-    own = b[start:stop]
-    squares = np.array([own[:, 0] @ own[:, 0]]) if own.shape[1] == 1 else np.einsum("ij,ij->j", own, own)
-    return Compressed(gram, sides, squares, stop - start)
+def _products_of_part(A: np.ndarray, b: np.ndarray, start: int, stop: int) -> np.ndarray:
+    """Return the upper triangle of ``[A b]'[A b]`` of some rows, with more rows and columns that count for nothing."""
+    from rowsolve.kernels.gram import add_products, room_for_products
 
-
-def _add_blocks(rows: np.ndarray, right: np.ndarray, step: int, gram: np.ndarray, sides: np.ndarray) -> None:
-    """Add what many blocks of rows make, in one call: numpy lets other threads run only while it makes many numbers."""
-    count = len(rows) // step
-    blocks = rows[: count * step].reshape(count, step, -1)
-    turned = blocks.transpose(0, 2, 1)
-    gram += np.matmul(turned, blocks).sum(axis=0)
-    sides += np.matmul(turned, right[: count * step].reshape(count, step, -1)).sum(axis=0)
-    gram += rows[count * step :].T @ rows[count * step :]
-    sides += rows[count * step :].T @ right[count * step :]
+    out = room_for_products(A.shape[1] + b.shape[1])
+    add_products(A, b, start, stop, out)
+    return out
 
 
 def _dense_gram(A: Any) -> np.ndarray:
     """Return ``A'A`` of a CSR matrix as an array."""
     from rowsolve.kernels.gradient import add_gram
-    from rowsolve.kernels.rows import CSRRows, frozen
+    from rowsolve.kernels.rows import CSRRows
 
     gram = np.zeros((A.shape[1], A.shape[1]))
     add_gram(CSRRows(*map(frozen, (A.data, A.indices, A.indptr))), np.arange(A.shape[0]), gram)
@@ -125,7 +110,7 @@ def _dense_gram(A: Any) -> np.ndarray:
 def _slopes_by_kernel(A: Any, b: np.ndarray, x: np.ndarray, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
     """Do that by a kernel, which takes an x and a column without a right-hand side at a time."""
     from rowsolve.kernels.gradient import add_gradients
-    from rowsolve.kernels.rows import CSRRows, DenseRows, frozen
+    from rowsolve.kernels.rows import CSRRows, DenseRows
 
     (p, m), k = x.shape, b.shape[1]
     rows = DenseRows(frozen(A)) if isinstance(A, np.ndarray) else CSRRows(*map(frozen, (A.data, A.indices, A.indptr)))

@@ -31,16 +31,16 @@ __all__ = [
 ]  # fmt: skip
 
 NUMBER = 0.13  # to read a dense number in a pass and use it twice
-GRAM_NUMBER = 0.5  # to read a dense number for ``A'A`` and ``A'b``, which matters where there are few columns
-PRODUCT = 0.018  # a multiplication in ``A'A``, of which BLAS computes one triangle
+GRAM_NUMBER = 0.3  # to read a dense number for ``A'A`` and ``A'b``, which matters where there are few columns
+PRODUCT = 0.009  # a multiplication in ``A'A``, of which one triangle is computed
 ORTHOGONAL_PRODUCT = 0.15  # a multiplication in QR, which takes two for each of the other
 SPARSE_NUMBER = 1.0  # to read a sparse number in a pass and use it twice
 PAIR = 2.5  # a product of two numbers of a sparse row, added to a dense Gram matrix
-PAIR_OF_SPARSE = 4.0  # the same, added to a sparse Gram matrix
+PAIR_OF_SPARSE = 8.0  # the same, added to a sparse Gram matrix
 BAND_PRODUCT, BAND_NUMBER = 0.025, 6.0  # a multiplication in the factor of a band; a number of it, in some solves
 CALLS_OF_SCIPY = 1e5  # what scipy takes to multiply the smallest sparse matrices and to order the columns
 GRAM_ENTRY = 2.0  # to make, add up, scale and copy an entry of a dense Gram matrix
-FACTOR_PRODUCT = 0.03  # a multiplication in a dense factor, p**3 / 3 of them
+FACTOR_PRODUCT = 0.035  # a multiplication in a dense factor, p**3 / 3 of them
 TRIANGLE = 0.5  # a number of a dense triangle, in two solves with it
 ENTRY = 10.0  # what a step of conjugate gradients does with each entry of x
 STEP = 5e3  # the rest of such a step

@@ -1,0 +1,48 @@
+"""The Gram matrix by tiles against the product of matrices."""
+
+import numpy as np
+import pytest
+
+from rowsolve.kernels.gradient import add_gradients
+from rowsolve.kernels.gram import add_products, room_for_products
+from rowsolve.kernels.rows import DenseRows, frozen
+
+SHAPES = [(1, 1, 1), (3, 1, 1), (9, 2, 3), (51, 8, 1), (300, 23, 2), (200, 24, 1), (77, 47, 30), (70, 80, 0)]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("order", ["C", "F", "strided"])
+@pytest.mark.parametrize(("n", "p", "k"), SHAPES)
+def test_adds_the_products_of_all_columns(n, p, k, order, dtype):
+    rng = np.random.default_rng(n + p)
+    values = rng.standard_normal((2 * n, p)).astype(dtype)[::2]
+    values = frozen(values if order == "strided" else np.array(values, order=order))
+    sides, first = frozen(rng.standard_normal((n, k))), n // 3
+    out = room_for_products(p + k)
+    add_products(values, sides, 0, first, out)
+    add_products(values, sides, first, n, out)
+    both = np.hstack([values.astype(float), sides])
+    np.testing.assert_allclose(np.triu(out[: p + k, : p + k]), np.triu(both.T @ both), rtol=1e-12, atol=1e-12)
+
+
+def test_numbers_beyond_a_row_count_for_nothing():
+    """Whole vectors are read: what follows in memory must not matter, nor anything beyond the last row be read."""
+    values = np.ones((100, 3))
+    values[60:] = np.nan
+    out = room_for_products(4)
+    add_products(frozen(values), frozen(np.ones((100, 1))), 0, 60, out)
+    np.testing.assert_array_equal(np.triu(out[:4, :4]), np.triu(np.full((4, 4), 60.0)))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("p", [1, 2, 7, 8, 9, 16, 23, 24, 25])
+@pytest.mark.parametrize("n", [1, 2, 5, 700])
+def test_narrow_rows_give_the_gradient(n, p, dtype):
+    rng = np.random.default_rng(n + p)
+    A, b, vectors = rng.standard_normal((n, p)).astype(dtype), rng.standard_normal(n), rng.standard_normal((2, p))
+    out, squares = np.zeros((2, p)), np.zeros(2)
+    add_gradients(DenseRows(frozen(A)), frozen(b), 0.5, 0, n // 2, vectors, out, squares)
+    add_gradients(DenseRows(frozen(A)), frozen(b), 0.5, n // 2, n, vectors, out, squares)
+    off = np.array([0.5 * b - A @ vectors[0], -A @ vectors[1]])
+    np.testing.assert_allclose(out, off @ A, rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(squares, np.sum(off**2, axis=1), rtol=1e-11)
