@@ -17,7 +17,7 @@ ROOMS = {
     "clustering": {"_threads", "kernels"},
     "pavings": {"kernels", "clustering"},
     "policy": set(),
-    "lstsq": {"_blas", "_threads", "_vectors", "policy", "kernels.gradient", "kernels.rows"},
+    "lstsq": {"_blas", "_threads", "_vectors", "policy", "kernels.gradient", "kernels.gram", "kernels.rows"},
     "methods": {
         "_atomic", "_blas", "_solution", "_state", "_system", "_threads", "_vectors", "kernels", "clustering", "lstsq",
         "pavings", "policy",
@@ -45,7 +45,7 @@ ROOMS = {
     "_vectors": set(),
     "_solution": set(),
     "_monitor": {"_solution", "_state"},
-    "_system": {"_state", "_threads", "_vectors", "kernels.rows", "lstsq.band", "policy"},
+    "_system": {"_state", "_threads", "_vectors", "kernels.gradient", "kernels.rows", "lstsq.band", "policy"},
     "_stored": {"_system", "kernels.rows", "sources"},
     "_check": {"_solution", "_state", "_system", "_vectors", "kernels.many", "kernels.rows", "methods.factor"},
     "_drive": {
@@ -58,8 +58,7 @@ ROOMS = {
         "lstsq", "methods", "policy",
     },
     "_small": {
-        "_auto", "_monitor", "_solution", "_threads", "_vectors", "_words", "lstsq", "methods.exact",
-        "policy",
+        "_auto", "_monitor", "_solution", "_threads", "_vectors", "_words", "kernels.rows", "lstsq", "policy",
     },
     "_warmup": {"_check", "_monitor", "_system", "kernels", "methods", "sources"},
     "_validate": {"_threads", "_vectors", "kernels.rows", "methods", "sources"},

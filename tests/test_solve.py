@@ -20,7 +20,7 @@ ROW_METHODS = sorted(name for name, method in rowsolve.METHODS.items() if issubc
 
 @pytest.mark.compiled
 def test_auto__says_what_it_took():
-    A, b, x_true = gaussian(30_000, 200, seed=1)
+    A, b, x_true = gaussian(30_000, 400, seed=1)
     solution = rowsolve.solve(A, b, rng=0)
     assert solution.method == "direct"
     assert solution.message.startswith("There are few columns: a sample of the rows was solved with 'direct'.")

@@ -17,8 +17,9 @@ from rowsolve._solution import History, Residual, Solution, Status
 from rowsolve._threads import available_cores
 from rowsolve._vectors import norm, sum_of_squares
 from rowsolve._words import FOR_FAR_ROWS, by_least_squares, by_rank, converged, far_rows, rows_for_the_tail, too_precise
-from rowsolve.lstsq.dense import fit, sample_agrees
-from rowsolve.methods.exact import FEW_NUMBERS
+from rowsolve.kernels.rows import frozen, residuals
+from rowsolve.lstsq.dense import FEW_NUMBERS, fit, fit_sparse, sample_agrees
+from rowsolve.lstsq.state import rows_of
 from rowsolve.policy.prices import compressed_at_once, worth_a_sample
 
 __all__ = ["solve_at_once", "solve_small"]
@@ -70,9 +71,12 @@ def solve_small(
         return None
     (n, p), sides, n_numbers, itemsize = A.shape, b.reshape(len(b), -1), A.size, A.dtype.itemsize
     starts = np.zeros((sides.shape[1], p)) if x0 is None else np.atleast_2d(x0)
-    A = A if isinstance(A, np.ndarray) else A.toarray()
     with np.errstate(all="ignore"):
-        found = fit(A.astype(float, copy=False), sides, starts, damp, tolerance, threads)
+        if not isinstance(A, np.ndarray) and n * p > FEW_NUMBERS:
+            found = fit_sparse(A, sides, starts, damp, tolerance, threads)
+        else:
+            A = A if isinstance(A, np.ndarray) else A.toarray()
+            found = fit(A.astype(float, copy=False), sides, starts, damp, tolerance, threads)
     if found is None:
         return None
     sizes = [norm(x) for x in np.ascontiguousarray(found.x)]
@@ -88,7 +92,7 @@ def solve_small(
     off = _NOTHING
     if auto and good and not damp and b.ndim == 1 and n >= TALL * p and residual.relative > CLEAN:
         rows = rows_for_the_tail(n)
-        off = b[rows] - A[rows] @ found.x[0]
+        off = b[rows] - A[rows] @ found.x[0] if isinstance(A, np.ndarray) else _residuals(A, b, rows, found.x[0])
         rows_read += off.size
     about = found.rank, p, x0 is not None and bool(x0.any()), found.has_gap
     return Solution(
@@ -109,6 +113,14 @@ def solve_small(
         rows_off=np.empty(0, np.int64),
         history=history,
     )
+
+
+def _residuals(A: Any, b: np.ndarray, rows: Any, x: np.ndarray) -> np.ndarray:
+    """Return ``b - A x`` in some rows of a CSR matrix: to take them out of it takes far longer."""
+    order = np.arange(b.size)[rows]
+    out = np.empty(order.size)
+    residuals(rows_of(A), frozen(b), order, np.ascontiguousarray(x), out)
+    return out
 
 
 def _message(

@@ -22,7 +22,7 @@ from rowsolve._solution import Event, Solution
 from rowsolve._stored import StoredSystem
 from rowsolve._system import Clock, System
 from rowsolve.methods import Method, Refined
-from rowsolve.methods.exact import is_small, matrix_of
+from rowsolve.methods.exact import is_small
 from rowsolve.sources import Source, StoredRows
 from rowsolve.sources.files import files_of_system
 
@@ -190,13 +190,13 @@ def solve(
         max_rows = _rows_allowed(max_passes, seconds, source)
         check = _validate.check_of(check)
         drop = _validate.outliers_of(outliers, chosen, sides, plain=damping == 0.0 and limits is None)
-        generator = _validate.generator_of(rng)
+        generator = rng if rng is None else _validate.generator_of(rng)  # to start one takes a while
         at_once = checkpoint is None and not resume and callback is None and memory is None and not drop
         if at_once and limits is None and check == "sampled" and _is_small(chosen, source, sides, max_rows, seconds):
-            matrix = matrix_of(source.rows, source.shape)
-            solution = solve_small(matrix, sides, start, damping, tolerance, n_threads, auto=chosen is None)
+            solution = solve_small(source.as_matrix(), sides, start, damping, tolerance, n_threads, auto=chosen is None)
             if solution is not None:
                 return _as_given(solution, b)
+        generator = _validate.generator_of(rng) if generator is None else generator
         kind = StoredSystem if stored else System
         system = kind(source, sides, Clock(seconds), n_threads, damping, limits)  # type: ignore[arg-type]
         if memory is not None and not stored:

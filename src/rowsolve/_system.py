@@ -27,9 +27,10 @@ from rowsolve._state import (
     state_of,
 )
 from rowsolve._threads import run_together
-from rowsolve._vectors import sum_of_squares
+from rowsolve._vectors import pairs_of, sum_of_squares
+from rowsolve.kernels.gradient import widest_row
 from rowsolve.kernels.rows import NON_FINITE, ZERO, ZERO_AGAINST_B, CSRRows, frozen, look_at_sides, norms_at, norms_of
-from rowsolve.lstsq.band import NARROW, Layout, look_for_band, widest_row
+from rowsolve.lstsq.band import NARROW, Layout, look_for_band
 from rowsolve.policy.prices import worth_a_look_for_band
 
 if TYPE_CHECKING:
@@ -236,8 +237,7 @@ class System:
     @cached_property
     def row_pairs(self) -> float:
         """How many pairs of numbers are in one row, of sparse rows."""
-        lengths = np.diff(self.rows.indptr).astype(float)
-        return sum_of_squares(lengths)
+        return pairs_of(self.rows.indptr)
 
     @cached_property
     def unevenness(self) -> float:
@@ -271,13 +271,10 @@ class System:
         """How narrow a band the Gram matrix of sparse rows is, where that is worth a look; else None."""
         if self.stored or not isinstance(self.rows, CSRRows):
             return None
-        _, indices, indptr = self.rows
-        n, p, widest = self.n_rows, self.n_columns, widest_row(indices, indptr)
-        if widest > NARROW and not worth_a_look_for_band(n, p, indices.size, self.row_pairs):
+        n, p, widest = self.n_rows, self.n_columns, widest_row(self.rows)
+        if widest > NARROW and not worth_a_look_for_band(n, p, self.rows.data.size, self.row_pairs):
             return None
-        from scipy import sparse
-
-        return look_for_band(sparse.csr_array(tuple(self.rows), shape=(n, p)), widest)
+        return look_for_band(self.source.as_matrix(), widest)
 
     def pieces(self, times_used: int = 1, n_rows: int | None = None, skip: int = 0) -> Iterator[Piece]:
         """Yield all rows in pieces: one counted pass, which Ctrl-C and the deadline can end.

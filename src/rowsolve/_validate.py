@@ -159,10 +159,7 @@ def written_out(source: Source) -> Source:
         return source
     if 8.0 * n * p > free_memory() / 2:
         return source
-    from scipy import sparse
-
-    values = sparse.csr_array(tuple(source.rows), shape=source.shape).toarray()
-    return replace(source, rows=DenseRows(frozen(values)), entries_per_row=float(p))
+    return replace(source, rows=DenseRows(frozen(source.as_matrix().toarray())), entries_per_row=float(p), matrix=None)
 
 
 def stored_of(source: Source, method: Method | None) -> bool:

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-__all__ = ["norm", "norms", "products", "sum_of_squares"]
+__all__ = ["norm", "norms", "pairs_of", "products", "sum_of_squares"]
 
 _LONG = 10_000  # numbers in a vector, for which BLAS takes several threads
 
@@ -19,6 +19,11 @@ _LONG = 10_000  # numbers in a vector, for which BLAS takes several threads
 def sum_of_squares(vector: np.ndarray) -> float:
     """Return ``sum(vector**2)`` at the speed of memory; it may leave the range of float64."""
     return float(vector.dot(vector) if vector.size < _LONG else np.einsum("i,i", vector, vector))
+
+
+def pairs_of(indptr: np.ndarray) -> float:
+    """Return how many pairs of numbers are in one row, of sparse rows that begin at these places."""
+    return sum_of_squares(np.diff(indptr).astype(float))
 
 
 def norm(vector: np.ndarray) -> float:

@@ -7,9 +7,10 @@ import pytest
 from scipy import sparse
 
 from rowsolve._monitor import Tolerance
-from rowsolve.lstsq.band import column_of, compress_to_band, factor_band, look_for_band, widest_row
+from rowsolve.kernels.gradient import widest_row
+from rowsolve.lstsq.band import column_of, compress_to_band, factor_band, look_for_band
 from rowsolve.lstsq.normal import fit_normal
-from rowsolve.lstsq.state import slopes_at
+from rowsolve.lstsq.state import rows_of, slopes_at
 
 
 def differences(p):
@@ -30,7 +31,7 @@ def grid(a, b, rng=None):
 
 
 def fitted(A, b, damp=0.0):
-    layout = look_for_band(A, widest_row(A.indices, A.indptr))
+    layout = look_for_band(A, widest_row(rows_of(A)))
     state = compress_to_band(A, b, layout)
     factor = factor_band(state.gram, damp)
     slopes, tolerance = partial(slopes_at, A, b), Tolerance(1e-6, 0.0, float(np.finfo(float).eps))
@@ -85,7 +86,7 @@ def test_band_that_is_nearly_singular__has_no_factor():
 
 def test_columns__of_a_band():
     A = grid(5, 3)[1]
-    band = compress_to_band(A, np.ones((A.shape[0], 1)), look_for_band(A, widest_row(A.indices, A.indptr))).gram
+    band = compress_to_band(A, np.ones((A.shape[0], 1)), look_for_band(A, widest_row(rows_of(A)))).gram
     gram = (A.T @ A).toarray()
     for j in range(15):
         np.testing.assert_allclose(column_of(band.values, j), gram[j])
@@ -93,6 +94,6 @@ def test_columns__of_a_band():
 
 def test_widest_row__is_told_by_the_ends_of_rows():
     A = sparse.csr_array(np.array([[0, 1, 0, 1.0], [1, 0, 0, 0], [0, 0, 0, 0], [0, 0, 1, 1]]))
-    assert widest_row(A.indices, A.indptr) == 2
+    assert widest_row(rows_of(A)) == 2
     empty = sparse.csr_array((3, 4))
-    assert widest_row(empty.indices, empty.indptr) == 0
+    assert widest_row(rows_of(empty)) == 0

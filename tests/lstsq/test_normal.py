@@ -71,7 +71,7 @@ def test_dependent_columns__leave_the_nearest_solution(start):
     b, x0 = rng.standard_normal((800, 2)), start * rng.standard_normal((2, A.shape[1]))
     found = fitted(A, b, x0)
     expected = x0.T + np.linalg.lstsq(A, b - A @ x0.T, rcond=None)[0]
-    assert (found.rank, found.n_reads) == (np.linalg.matrix_rank(A), 3)
+    assert (found.rank, found.n_reads) == (np.linalg.matrix_rank(A), 2)
     np.testing.assert_allclose(found.x.T, expected, rtol=1e-8, atol=1e-10)
 
 

@@ -208,6 +208,27 @@ def add_gram(rows, order, out):  # out: INOUT
 
 
 @kernel
+def add_sides(rows, b, out):  # out: INOUT
+    """Add ``A'b`` over all sparse rows to `out`, of shape (p, k); `b` is of shape (n, k)."""
+    for i in range(rows.indptr.size - 1):
+        for k in range(rows.indptr[i], rows.indptr[i + 1]):
+            sums, value = out[rows.indices[k]], np.float64(rows.data[k])
+            for c in range(b.shape[1]):
+                sums[c] += value * b[i, c]
+
+
+@kernel
+def widest_row(rows):
+    """Return how far the first and the last column of a sparse row are apart, at most; columns are in order."""
+    widest = 0
+    for i in range(rows.indptr.size - 1):
+        first, last = rows.indptr[i], rows.indptr[i + 1]
+        if last > first:
+            widest = max(widest, rows.indices[last - 1] - rows.indices[first])
+    return widest
+
+
+@kernel
 def add_band(rows, out):  # out: INOUT
     """Add ``sum(a_i a_i')`` over all sparse rows to `out`: entry (j, j + d) to ``out[j, d]``; columns are in order."""
     for i in range(rows.indptr.size - 1):

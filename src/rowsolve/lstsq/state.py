@@ -16,14 +16,16 @@ import numpy as np
 
 from rowsolve._blas import blas_threads
 from rowsolve._threads import run_together
-from rowsolve.kernels.rows import frozen
+from rowsolve.kernels.gradient import add_gradients, add_gram, add_sides
+from rowsolve.kernels.gram import add_products, room_for_products
+from rowsolve.kernels.rows import CSRRows, DenseRows, frozen
 
-__all__ = ["Compressed", "compress", "on_threads", "slopes_at"]
+__all__ = ["Compressed", "compress", "on_threads", "rows_of", "sides_of", "slopes_at"]
 
 _NUMBERS = 1 << 16  # of a block of rows: 512 KB, which stay in the cache of a core
 _FEW_VECTORS, _MANY_NUMBERS = 3, 50_000  # in x, and in A: a kernel reads A once for the first, BLAS twice
 _READING = 32.0  # multiplications in the time that it takes to read a number from memory
-_FEW_PRODUCTS = 4e6  # multiplications that BLAS does as fast as a kernel
+_FEW_PRODUCTS = 2e6  # multiplications that BLAS does as fast as a kernel
 _WORK_OF_A_THREAD = 2e7  # multiplications for which it pays to wake another thread
 
 
@@ -55,7 +57,7 @@ class Compressed(NamedTuple):
 def compress(A: Any, b: np.ndarray, threads: int = 1) -> Compressed:
     """Compress the rows of `A`, an array or a sparse matrix, with the right-hand sides `b` of shape (n, k)."""
     if not isinstance(A, np.ndarray):
-        return Compressed(_dense_gram(A), A.T @ b, np.vecdot(b.T, b.T), A.shape[0])
+        return Compressed(_dense_gram(A), sides_of(A, b), np.vecdot(b.T, b.T), A.shape[0])
     work, (p, k) = A.size * max(_READING, float(A.shape[1])), (A.shape[1], b.shape[1])
     if work <= _FEW_PRODUCTS:
         rows = A.astype(float, copy=False)
@@ -90,30 +92,33 @@ def on_threads(call: Callable[[int, int], Any], n_rows: int, work: float, thread
 
 def _products_of_part(A: np.ndarray, b: np.ndarray, start: int, stop: int) -> np.ndarray:
     """Return the upper triangle of ``[A b]'[A b]`` of some rows, with more rows and columns that count for nothing."""
-    from rowsolve.kernels.gram import add_products, room_for_products
-
     out = room_for_products(A.shape[1] + b.shape[1])
     add_products(A, b, start, stop, out)
     return out
 
 
+def rows_of(A: Any) -> Any:
+    """Return an array or a CSR matrix as kernels take it."""
+    return DenseRows(frozen(A)) if isinstance(A, np.ndarray) else CSRRows(*map(frozen, (A.data, A.indices, A.indptr)))
+
+
+def sides_of(A: Any, b: np.ndarray) -> np.ndarray:
+    """Return ``A'b`` of a CSR matrix."""
+    sides = np.zeros((A.shape[1], b.shape[1]))
+    add_sides(rows_of(A), frozen(np.ascontiguousarray(b)), sides)
+    return sides
+
+
 def _dense_gram(A: Any) -> np.ndarray:
     """Return ``A'A`` of a CSR matrix as an array."""
-    from rowsolve.kernels.gradient import add_gram
-    from rowsolve.kernels.rows import CSRRows
-
     gram = np.zeros((A.shape[1], A.shape[1]))
-    add_gram(CSRRows(*map(frozen, (A.data, A.indices, A.indptr))), np.arange(A.shape[0]), gram)
+    add_gram(rows_of(A), np.arange(A.shape[0]), gram)
     return gram
 
 
 def _slopes_by_kernel(A: Any, b: np.ndarray, x: np.ndarray, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
     """Do that by a kernel, which takes an x and a column without a right-hand side at a time."""
-    from rowsolve.kernels.gradient import add_gradients
-    from rowsolve.kernels.rows import CSRRows, DenseRows
-
-    (p, m), k = x.shape, b.shape[1]
-    rows = DenseRows(frozen(A)) if isinstance(A, np.ndarray) else CSRRows(*map(frozen, (A.data, A.indices, A.indptr)))
+    (p, m), k, rows = x.shape, b.shape[1], rows_of(A)
     slope, squares = np.zeros((p, m)), np.zeros(m)
     for c in range(max(k, m - k)):
         pair = [(place, column) for place, column in enumerate((c, k + c)) if column < (k, m)[place]]

@@ -12,11 +12,11 @@ from rowsolve._blas import blas_threads
 from rowsolve._solution import Status
 from rowsolve._state import StateError, array, check_keys, integer, named, optional, packed
 from rowsolve._system import Piece
-from rowsolve._vectors import norm, norms
+from rowsolve._vectors import norm, norms, pairs_of
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.lstsq.band import compress_to_band, factor_band
 from rowsolve.lstsq.box import BoxFit, fit_within
-from rowsolve.lstsq.dense import fit
+from rowsolve.lstsq.dense import FEW_NUMBERS, fit
 from rowsolve.lstsq.normal import Fit, factor_gram, fit_normal
 from rowsolve.lstsq.state import Compressed, compress, slopes_at
 from rowsolve.lstsq.triangle import Triangle, triangulate
@@ -28,6 +28,7 @@ from rowsolve.policy.prices import (
     PRODUCT,
     a_pass,
     compressed_at_once,
+    compressed_at_once_sparse,
     dense_gram_of_sparse,
     gram,
     orthogonal,
@@ -44,11 +45,9 @@ __all__ = [
     "has_time_for_qr",
     "is_small",
     "makes_a_band",
-    "matrix_of",
     "price_of_all",
 ]
 
-FEW_NUMBERS = 100_000  # of an A whose sparse rows are written out
 _SMALL = 2e9  # multiplications of a dense factor of all rows: some tenths of a second
 _EPS = float(np.finfo(float).eps)
 _LARGEST = 10_000  # columns, of a Gram matrix
@@ -207,9 +206,7 @@ def _blocks(system: System, skip: int = 0, *, whole: bool = False) -> Iterator[t
         part, b = slice(piece.start, piece.stop), piece.of(system.b)[piece.start : piece.stop]
         rows = piece.rows
         if isinstance(rows, CSRRows):
-            from scipy import sparse
-
-            matrix = sparse.csr_array(tuple(rows), shape=(rows.indptr.size - 1, system.n_columns))
+            matrix = system.source.as_matrix() if rows is system.rows else _matrix_of(rows, system.n_columns)
             yield matrix if piece.n_rows == matrix.shape[0] else matrix[part], b.reshape(piece.n_rows, -1)
         else:
             yield rows.values[part], b.reshape(piece.n_rows, -1)
@@ -224,23 +221,17 @@ def step_of(system: System, found: Fit, starts: np.ndarray, tolerance: Tolerance
     return Step(found.x, found.error, Status.CONVERGED if good else Status.PRECISION, system.residual_norm)
 
 
-def is_small(rows: Any, n_rows: int, n_columns: int, n_sides: int = 1) -> bool:
-    """Tell whether the least-squares solution of rows in memory takes little time, and nothing else takes less.
-
-    Sparse rows are written out, if they are as few as that.
-    """
-    if isinstance(rows, CSRRows) and n_rows * n_columns > FEW_NUMBERS:
-        return False
-    return compressed_at_once(n_rows, n_columns, n_sides)
-
-
-def matrix_of(rows: Any, shape: tuple[int, int]) -> Any:
-    """Return rows in memory as an array or a sparse matrix."""
-    if not isinstance(rows, CSRRows):
-        return rows.values
+def _matrix_of(rows: CSRRows, n_columns: int) -> Any:
     from scipy import sparse
 
-    return sparse.csr_array(tuple(rows), shape=shape)
+    return sparse.csr_array(tuple(rows), shape=(rows.indptr.size - 1, n_columns))
+
+
+def is_small(rows: Any, n_rows: int, n_columns: int, n_sides: int = 1) -> bool:
+    """Tell whether the least-squares solution of rows in memory takes little time, and nothing else takes less."""
+    if not isinstance(rows, CSRRows) or n_rows * n_columns <= FEW_NUMBERS:  # so few sparse rows are written out
+        return compressed_at_once(n_rows, n_columns, n_sides)
+    return compressed_at_once_sparse(n_rows, n_columns, rows.data.size, pairs_of(rows.indptr), n_sides)
 
 
 def fits_lapack(system: System) -> bool:
@@ -261,7 +252,7 @@ def has_time_for_qr(system: System) -> bool:
 def by_lapack(system: System, x0: np.ndarray, tolerance: Tolerance) -> Step | None:
     """Return the least-squares solution of all rows; None if it takes passes."""
     n, p = system.n_rows, system.n_columns
-    rows, starts = matrix_of(system.rows, (n, p)), np.atleast_2d(x0)
+    rows, starts = system.source.as_matrix(), np.atleast_2d(x0)
     rows = rows.toarray() if isinstance(system.rows, CSRRows) else rows
     found = fit(rows.astype(float, copy=False), system.b.reshape(n, -1), starts, system.damp, tolerance, system.threads)
     if found is None:

@@ -21,6 +21,7 @@ __all__ = [
     "a_pass",
     "band",
     "compressed_at_once",
+    "compressed_at_once_sparse",
     "dense_gram_of_sparse",
     "gram",
     "orthogonal",
@@ -103,6 +104,13 @@ def compressed_at_once(n_rows: int, n_columns: int, n_sides: int = 1) -> bool:
     if price <= SMALL_SYSTEM:
         return True
     passes = BEGIN + FEWEST_PASSES * a_pass(n_rows * float(n_columns), n_columns, n_sides, sparse=False)
+    return n_rows > n_columns and price <= min(SHORT_BREAK, passes)
+
+
+def compressed_at_once_sparse(n_rows: int, n_columns: int, n_numbers: int, n_pairs: float, n_sides: int = 1) -> bool:
+    """Tell the same of sparse rows with so many pairs of numbers, whose Gram matrix is dense."""
+    price = dense_gram_of_sparse(n_pairs, n_columns)
+    passes = BEGIN + FEWEST_PASSES * a_pass(n_numbers, n_columns, n_sides, sparse=True)
     return n_rows > n_columns and price <= min(SHORT_BREAK, passes)
 
 

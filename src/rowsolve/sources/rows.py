@@ -41,6 +41,8 @@ class Source:
         The names of the columns, if they have any.
     checked : bool
         Whether all numbers are known to be finite: integers are.
+    matrix : sparse matrix or None
+        The matrix of scipy that holds the rows, if one was given.
     """
 
     rows: DenseRows | CSRRows
@@ -51,6 +53,17 @@ class Source:
     name: str = ""
     column_names: tuple[str, ...] | None = None
     checked: bool = False
+    matrix: Any = None
+
+    def as_matrix(self) -> Any:
+        """Return rows in memory as an array, or as a sparse matrix of scipy."""
+        if isinstance(self.rows, DenseRows):
+            return self.rows.values
+        if self.matrix is not None:
+            return self.matrix
+        from scipy import sparse
+
+        return sparse.csr_array(tuple(self.rows), shape=self.shape)
 
     def first_not_finite(self) -> Odd | None:
         """Return the first number that is not finite: a look at all of them."""
@@ -97,9 +110,7 @@ class Source:
         if isinstance(self.rows, DenseRows):
             values = np.multiply(self.rows.values[order], weights[:, None], order="C")
             return Source(DenseRows(frozen(values)), values.shape, self.entries_per_row, self.eps)
-        from scipy import sparse
-
-        csr = sparse.csr_array(tuple(self.rows), shape=self.shape)[order]
+        csr = self.as_matrix()[order]
         data = csr.data * np.repeat(weights, np.diff(csr.indptr))
         rows = CSRRows(frozen(data), frozen(csr.indices), frozen(csr.indptr))
         return Source(rows, csr.shape, csr.nnz / max(1, order.size), self.eps)
@@ -108,9 +119,7 @@ class Source:
         """Return the columns as rows: a copy, except of a Fortran-ordered array."""
         if isinstance(self.rows, DenseRows):
             return DenseRows(frozen(np.ascontiguousarray(self.rows.values.T)))
-        from scipy import sparse
-
-        csc = sparse.csr_array(tuple(self.rows), shape=self.shape).tocsc()
+        csc = self.as_matrix().tocsc()
         return CSRRows(frozen(csc.data), frozen(csc.indices), frozen(csc.indptr))
 
 
@@ -206,8 +215,8 @@ def _open_sparse(A: Any) -> Source:
             raise ValueError(f"`A` is not a valid sparse matrix: {error}. Build it anew from its entries.") from None
     data = csr.data.astype(kept_dtype(csr.dtype), copy=False)
     rows = CSRRows(frozen(data), frozen(csr.indices), frozen(csr.indptr))
-    checked = csr.dtype.kind != "f"
-    return Source(rows, csr.shape, data.size / csr.shape[0], precision(csr.dtype), checked=checked)
+    checked, matrix = csr.dtype.kind != "f", csr if data is csr.data else None
+    return Source(rows, csr.shape, data.size / csr.shape[0], precision(csr.dtype), checked=checked, matrix=matrix)
 
 
 def _is_canonical(A: Any) -> bool:
