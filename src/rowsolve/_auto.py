@@ -63,6 +63,7 @@ _MOST_COLUMNS = 10_000  # of a dense factor
 _FACTOR_PER_NUMBER = 3000  # multiplications of a dense factor for each stored number of sparse rows, at most
 _ROWS_TO_CONVERGE = 30  # times p, for well-conditioned rows and six digits
 _TIME_TO_FIND_A_ROW = 250  # sparse rows far apart in memory: as long as so many numbers take
+_HARDLY_LONGER = 3
 _SLOW = 4 * _ROWS_TO_CONVERGE  # times p rows still needed: anything else is faster
 _ROWS_TO_LEAVE_OUT, _FEWEST_COLUMNS = 2000, 64  # times p rows, to look for wild ones; p counts as 64 at least
 CLEAN = 1e-4  # relative residual below which there is nothing to be torn by
@@ -199,13 +200,16 @@ def _price_of_random_rows(system: System) -> float:
 
 
 def _passes_are_cheaper(system: System, rtol: float) -> bool:
-    """Tell whether conjugate gradients over all rows beat random rows even if all is well."""
+    """Tell whether conjugate gradients over all rows take hardly longer than random rows, even if all is well.
+
+    Where it is not, because b is noisy or A ill-conditioned, random rows were in vain.
+    """
     n, p, entries = system.n_rows, system.n_columns, system.entries_per_row
     digits = -math.log(min(max(rtol, 1e-16), 0.1))
     passes = 2.0 + 2.0 * digits / math.log(max(n / p, 2.0))
     find = _TIME_TO_FIND_A_ROW if _is_sparse(system) else 0.0
     rows = _ROWS_TO_CONVERGE * p * digits / math.log(1e6)
-    return passes * n * entries < rows * (entries + find)
+    return passes * n * entries < _HARDLY_LONGER * rows * (entries + find)
 
 
 class Begin(Protocol):

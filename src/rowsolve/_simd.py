@@ -27,6 +27,7 @@ __all__ = [
     "add_tile",
     "copy_to_panels",
     "count_bits",
+    "fetch_line",
     "measure_four_vectors",
     "measure_vectors",
     "move_and_measure_vectors",
@@ -114,9 +115,31 @@ def add_tile(panels: Any, tile: int, panel: int, n_rows: int, n_vectors: int, ou
     out[i : i + LANES, j : j + n_vectors * LANES] += left.T @ right
 
 
+def fetch_line(values: Any, i: int) -> None:
+    """Ask for the cache line of a number of a contiguous vector, to be used later."""
+
+
 def count_bits(word: Any) -> int:
     """Return how many bits of an unsigned `word` are set: one instruction, where there is one."""
     return int(word).bit_count()
+
+
+@overload(fetch_line)
+def _fetch_line(values, i):
+    def form(values, i):
+        _line_fetched(values, i)  # type: ignore[call-arg]
+
+    return form
+
+
+@intrinsic
+def _line_fetched(_, values, i):
+    def generate(context, builder, signature, arguments):
+        start, _ = _array(context, builder, signature.args[0], arguments[0])
+        _prefetch(builder, builder.gep(start, [arguments[1]]))
+        return context.get_dummy_value()
+
+    return types.void(values, types.int64), generate
 
 
 @overload(count_bits)
@@ -290,10 +313,13 @@ class _Rows:
         return self.builder.fpext(vector, _VECTOR) if self.single else vector
 
     def fetch(self, which: int, j: Any) -> None:
-        kind = ir.FunctionType(ir.VoidType(), [_BYTES, _INT, _INT, _INT])
-        hint = self.builder.module.declare_intrinsic("llvm.prefetch", [_BYTES], kind)
-        place = self.builder.bitcast(self.builder.gep(self.starts[which], [j]), _BYTES)
-        self.builder.call(hint, [place, _INT(0), _INT(_NEAR), _INT(1)])
+        _prefetch(self.builder, self.builder.gep(self.starts[which], [j]))
+
+
+def _prefetch(builder, place):
+    kind = ir.FunctionType(ir.VoidType(), [_BYTES, _INT, _INT, _INT])
+    hint = builder.module.declare_intrinsic("llvm.prefetch", [_BYTES], kind)
+    builder.call(hint, [builder.bitcast(place, _BYTES), _INT(0), _INT(_NEAR), _INT(1)])
 
 
 def _generate(context, builder, signature, arguments):

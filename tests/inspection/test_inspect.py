@@ -167,7 +167,7 @@ def test_method__is_what_auto_ends_with_where_equations_contradict_each_other(ma
 
 @pytest.mark.compiled
 def test_rounding__that_keeps_direct_from_x_is_told():
-    B, _, x_true = gaussian(40_000, 260)
+    B, _, x_true = gaussian(60_000, 260)
     B = B.astype(np.float32)
     right = B @ x_true.astype(np.float32)
     report, solution = rowsolve.inspect(B, right, rng=0, rtol=1e-7), rowsolve.solve(B, right, rng=0, rtol=1e-7)

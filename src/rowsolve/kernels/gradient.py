@@ -16,6 +16,7 @@ from rowsolve._simd import (
     PANEL,
     add_four_vectors,
     add_narrow_rows,
+    fetch_line,
     measure_four_vectors,
     takes_narrow_rows,
     whole_vectors,
@@ -25,7 +26,8 @@ from rowsolve.kernels.rows import CSRRows, DenseRows, add_row_to_both, measure_r
 # Rows whose sums are made apart before they are added to the others. A number that is added to a long sum is rounded as
 # the sum is, so n rows added one after another lose sqrt(n) times as much as their sum has to.
 ROWS_OF_A_SUM = 256
-_NUMBERS_OF_A_TILE = 80_000  # rows in Fortran order that stay in the cache
+_NUMBERS_OF_A_TILE = 60_000  # rows in Fortran order that stay in the cache, with as many that come next
+LINE = 8  # numbers in a cache line
 _ENTRIES_OF_A_SUM = 64  # the same for sparse rows: numbers, for each column
 
 
@@ -65,6 +67,8 @@ def _gradient_by_columns(turned, b, weight, start, stop, vectors, out, squares):
                 probe_total += column[i] * q[i]
             out[0, j] += total
             out[1, j] += probe_total
+            for i in range(last, min(last + tile, stop), LINE):  # else each column would be waited for
+                fetch_line(turned[j], i)
         for i in range(r.size):
             squares[0] += r[i] * r[i]
             squares[1] += q[i] * q[i]

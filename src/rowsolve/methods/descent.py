@@ -67,6 +67,7 @@ _NULL = 64.0  # units of rounding of A z, if no row reaches z
 _CLEAR = 1e-10  # of its square: what is left of a probe beside its part that no row reaches
 _STUCK, _STUCK_STEPS = 0.9, 5  # of the length of a probe some steps before
 _STEPS_AT_ONCE = 8  # after so many it is known how fast the error falls
+_MOST_STEPS, _WORTH_A_CALL = 32, 500_000  # of passes that are short: as many as use so many numbers
 _LOOKS_PER_NUMBER = 0.1  # at a word of memory, in the time in which a pass uses a number
 
 
@@ -205,7 +206,10 @@ class Descent:
         numbers = system.n_rows * system.entries_per_row
         if numbers > WORK_OF_A_BURST:
             return 1
-        return int(min(_STEPS_AT_ONCE, (system.max_rows - system.rows_read) / system.n_rows))
+        steps = _STEPS_AT_ONCE
+        if not self.fresh:  # they are known to be of use
+            steps = max(steps, min(_MOST_STEPS, int(_WORTH_A_CALL / numbers)))
+        return int(min(steps, (system.max_rows - system.rows_read) / system.n_rows))
 
     def _take_steps(self, n_steps: int, enough: float) -> list[np.ndarray]:
         """Take up to `n_steps` in a kernel, which does what `step` does."""
