@@ -15,7 +15,7 @@ from rowsolve._auto import CLEAN, SAYS, SMALL, TALL
 from rowsolve._monitor import Tolerance
 from rowsolve._solution import History, Residual, Solution, Status
 from rowsolve._threads import available_cores
-from rowsolve._vectors import norm, sum_of_squares
+from rowsolve._vectors import norms, sum_of_squares
 from rowsolve._words import FOR_FAR_ROWS, by_least_squares, by_rank, converged, far_rows, rows_for_the_tail, too_precise
 from rowsolve.kernels.rows import frozen, residuals
 from rowsolve.lstsq.dense import FEW_NUMBERS, fit, fit_sparse, sample_agrees
@@ -79,13 +79,14 @@ def solve_small(
             found = fit(A.astype(float, copy=False), sides, starts, damp, tolerance, threads)
     if found is None:
         return None
-    sizes = [norm(x) for x in np.ascontiguousarray(found.x)]
-    errors = [e / size if size else math.nan for e, size in zip(found.error.tolist(), sizes, strict=True)]
-    if not (1.0 / _LARGEST_X < min(sizes) <= max(sizes) < _LARGEST_X and math.isfinite(sum(errors))):
+    sizes = norms(found.x)
+    if not 1.0 / _LARGEST_X < sizes.min() <= sizes.max() < _LARGEST_X:
         return None
-    starts_at = [0.0] * len(sizes) if x0 is None else [norm(x) for x in starts]
-    good = all(error * size <= tolerance.at(size, at) for error, size, at in zip(errors, sizes, starts_at, strict=True))
-    error, rows_read = max(errors), found.n_reads * n
+    errors = found.error / sizes
+    if not math.isfinite(error := float(errors.max())):
+        return None
+    good = bool((found.error <= tolerance.at(sizes, 0.0 if x0 is None else norms(starts))).all())
+    rows_read = found.n_reads * n
     residual = Residual(math.sqrt(float(found.residual_sq.sum()) / square), n, 0, full=True)
     history = History()
     history.add("refined", rows_read, time.perf_counter() - started, math.nan, error)
@@ -100,7 +101,7 @@ def solve_small(
         status=Status.CONVERGED if good else Status.PRECISION,
         message=partial(_message, about, damp, tolerance.rtol, error, residual, off, found.residual_sq, good, auto),  # type: ignore[arg-type]
         error_estimate=error,
-        error_estimates=np.array(errors),
+        error_estimates=errors,
         rank=found.rank,
         optimality=None,
         residual=residual,

@@ -28,11 +28,10 @@ _SPARE = 8  # rows beside p that tell whether they agree
 _CANCELS = 1e4  # times b, which the terms of a row may be
 _AGREES = 1e-10  # of the sum of the terms of a row: rounding, and no noise that matters
 _LEAST = 1e-280  # sum of squares below which rows may be too small to be squared
-_FEW_COLUMNS = 64  # for which scipy takes one thread
 _BLOCK = 64  # columns that LAPACK takes at a time
 _IN_RANGE = 1e100  # lengths of columns whose squares are well in range
-_TINY = 5e4  # multiplications for which no library takes a second thread
-_MANY = 1e6  # multiplications that a Gram matrix must take to be worth a try
+_MANY, _LONG = 1e6, 100_000  # multiplications, or numbers, for which a Gram matrix takes less time than QR
+_FEW_SIDES = 4  # right-hand sides that are factored together with A
 _FEW_NUMBERS = 200_000  # in A: products in extended precision take some ms
 _EPS_LONG = float(np.finfo(np.longdouble).eps)  # on some systems no better than that of float64
 _STEPS = 4  # of refinement, at most; the last ones only measure what rounding leaves
@@ -64,7 +63,9 @@ def fit(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: An
     found, work = None, n * float(p) * min(n, p)
     if n > p:
         with blas_threads(math.inf, 1):
-            found = _at_a_glance(A, b, x0, tolerance) if not damp and n * (p + b.shape[1]) ** 2 <= _MANY else None
+            width = p + b.shape[1]
+            tiny = n * width**2 <= _MANY and n * width <= _LONG and b.shape[1] <= _FEW_SIDES
+            found = _at_a_glance(A, b, x0, tolerance) if tiny and not damp else None
             found = found or _by_squares(A, b, x0, damp, tolerance, threads)
     if found is not None:
         return found
