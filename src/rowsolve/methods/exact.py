@@ -251,8 +251,7 @@ def has_time_for_qr(system: System) -> bool:
 
 def by_lapack(system: System, x0: np.ndarray, tolerance: Tolerance) -> Step | None:
     """Return the least-squares solution of all rows; None if it takes passes."""
-    n, p = system.n_rows, system.n_columns
-    rows, starts = system.source.as_matrix(), np.atleast_2d(x0)
+    n, rows, starts = system.n_rows, system.source.as_matrix(), np.atleast_2d(x0)
     rows = rows.toarray() if isinstance(system.rows, CSRRows) else rows
     found = fit(rows.astype(float, copy=False), system.b.reshape(n, -1), starts, system.damp, tolerance, system.threads)
     if found is None:
