@@ -326,8 +326,8 @@ class Descent:
 
     @property
     def _factor_is_exact(self) -> bool:
-        """Whether there is a factor of all rows, and not in single precision."""
-        return self.factor is not None and self.factor.n_rows == self.system.n_rows and not self.factor.rough
+        """Whether there is a factor of all rows."""
+        return self.factor is not None and self.factor.n_rows == self.system.n_rows
 
     def _ask_probe(self) -> None:
         probe_norm, worth_norm = norm(self.at[-1]), norm(self._downhill[-1])

@@ -15,6 +15,7 @@ from rowsolve._vectors import norm, norms
 from rowsolve.kernels.gradient import add_gram, solve_factored, solve_transposed, solve_upper
 from rowsolve.kernels.rows import CSRRows, distances, frozen, residuals
 from rowsolve.lstsq.orthogonal import pivoted, scaled_columns
+from rowsolve.lstsq.state import compress
 from rowsolve.lstsq.triangle import Triangle, triangulate
 
 if TYPE_CHECKING:
@@ -32,22 +33,16 @@ __all__ = [
     "rows_beyond",
 ]
 
-# Reciprocal condition of the triangle, in the 1-norm, below which a Gram matrix has lost too many digits, by the
-# precision of its products. In that norm it may be a p-th of what it is in the usual one, so single precision is asked
-# for its condition as well.
-_LEAST_RCOND = {np.dtype(np.float32): 3e-6, np.dtype(np.float64): 1e-7}
-_MOST_IN_SINGLE = 1000.0  # condition: one that is mere rounding has 3,000, the root of 1 / eps, or more
+_LEAST_RCOND = 1e-7  # of the triangle, in the 1-norm: below, a Gram matrix has lost too many digits
 _CLEARLY_FULL = 100.0  # times the cut at which a rank ends: the reciprocal condition of a triangle that needs no pivots
 _ROUNDED = 1e5  # units of rounding that a Gram matrix may leave of A z, if z is null
 _INDEPENDENT = 1e-4  # reciprocal condition of the columns that a Gram matrix tells from those that depend on them
-_MANY_FLOPS = 1e8  # from here on it pays to try single precision first
-_IN_RANGE = {np.dtype(np.float32): 1e6, np.dtype(np.float64): 1e60}  # entries whose squares are well in range
+_IN_RANGE = 1e60  # entries whose squares are well in range
 QR_PER_PRODUCT = 8.0  # multiplications of matrices in the time of one of QR, which takes two for each
 _BESIDE = 1e-10  # cosine between a row and a direction that it has nothing of, as rounding leaves it
 _EVEN = 4.0  # columns whose lengths differ by less need not be made equal
 _ROOM, _MUCH_ROOM = 2e7, 2e8  # bytes of rows gathered at a time
 SQUARES = 6  # p x p numbers that are in memory while a factor is made
-_ROWS_IN_SINGLE = 2048  # whose products are summed in single precision: the sum of more loses what small values need
 _POWER_STEPS, _SETTLED = 12, 1.05
 _VECTORS = 4
 
@@ -68,8 +63,6 @@ class Factor:
     ----------
     n_rows : int
         Of how many rows of A it was made.
-    rough : bool
-        Whether it was made in single precision.
     has_gap : bool
         Whether the singular values that count are clearly apart from those that do not.
     """
@@ -83,7 +76,7 @@ class Factor:
         *,
         has_gap: bool = True,
     ) -> None:
-        self.n_rows, self.rough, self.has_gap = n_rows, triangle.dtype == np.float32, has_gap
+        self.n_rows, self.has_gap = n_rows, has_gap
         self._triangle, self._rows, self._columns = triangle, rows, columns
         self._null = None if rows is None else _null_space(triangle, rows, columns)
 
@@ -197,12 +190,12 @@ class Factor:
 
     saved: ClassVar[dict[str, Kind]] = {  # what it is made of, in the order of the arguments
         "n_rows": integer(1, "n"),
-        "_triangle": array("rank", "rank", dtype=(np.float64, np.float32)),
+        "_triangle": array("rank", "rank"),
         "_rows": optional(array("rank", "p")),
         "_columns": optional(row_numbers("rank", of="p")),
         "has_gap": flag,
     }
-    derived: ClassVar[tuple[str, ...]] = ("rough", "_null", "condition", "spread", "lengths", "harm")
+    derived: ClassVar[tuple[str, ...]] = ("_null", "condition", "spread", "lengths", "harm")
 
     def state(self) -> dict[str, Any]:
         """Return what it is made of."""
@@ -239,31 +232,25 @@ def larger_of(once: np.ndarray, twice: np.ndarray) -> float:
     return max(norm(once) / math.sqrt(once.size), float(twice.max()))
 
 
-def factor_of(system: System, order: np.ndarray, *, rough: bool = False) -> Factor:
+def factor_of(system: System, order: np.ndarray) -> Factor:
     """Factor ``A'A + damp**2`` as the rows in `order`, which stand for all, give it; they are counted as read.
 
-    By Cholesky of their Gram matrix while its digits suffice, at first with products in single precision if a `rough`
-    factor will do and that saves much; else by QR; and by singular values where those rows do not tell all directions
-    apart. Raise `TooLong` if there is not the time for the next of these.
+    By Cholesky of their Gram matrix while its digits suffice; else by QR; and by singular values where those rows do
+    not tell all directions apart. Raise `TooLong` if there is not the time for the next of these.
     """
     system.count(order)
     p, stand_for = system.n_columns, math.sqrt(system.n_rows / order.size)
     damp = system.damp / stand_for
-    much = order.size * float(p) ** 2 > _MANY_FLOPS and not isinstance(system.rows, CSRRows)
-    for dtype in (np.float32, np.float64) if rough and much else (np.float64,):
-        system.make_sure_of_time(products_of_gram(system, order.size) + p**3 / 3)
-        gram = _gram(system, order, np.dtype(dtype)) if order.size >= p or damp else None
+    system.make_sure_of_time(products_of_gram(system, order.size) + p**3 / 3)
+    gram = _gram(system, order) if order.size >= p or damp else None
+    if gram is not None:
         with blas_threads(p**3 / 6, system.threads):
-            triangle = None if gram is None else _triangle_of(gram.copy(order="F"), damp, _LEAST_RCOND[np.dtype(dtype)])
+            triangle = _triangle_of(gram.copy(order="F"), damp)
             if triangle is not None:
-                triangle *= stand_for
-                factor = Factor(order.size, triangle.astype(dtype, copy=False))
-                if dtype is np.float64 or factor.condition <= _MOST_IN_SINGLE:
-                    return factor
-            elif gram is not None and dtype is np.float64 and not damp:
-                independent = _independent_of(gram, order.size, stand_for)
-                if independent is not None and _is_null(system, order, independent):
-                    return independent
+                return Factor(order.size, triangle * stand_for)
+            independent = None if damp else _independent_of(gram, order.size, stand_for)
+            if independent is not None and _is_null(system, order, independent):
+                return independent
     system.make_sure_of_time(QR_PER_PRODUCT * (order.size * float(p) ** 2 + 2.0 * float(p) ** 3))
     with blas_threads(order.size * float(p) ** 2, system.threads):
         return _by_qr(system, order, damp, stand_for)
@@ -278,24 +265,21 @@ def products_of_gram(system: System, n_rows: int) -> float:
     )
 
 
-def gather(
-    part: Part, n_columns: int, dtype: Any = float, start: int = 0, stop: int | None = None, room: float = _ROOM
-) -> Iterator[np.ndarray]:
-    """Yield the rows ``part.order[start:stop]`` as dense arrays of about `room` bytes."""
+def gather(part: Part, n_columns: int, room: float = _ROOM) -> Iterator[np.ndarray]:
+    """Yield the rows of a part as dense arrays of about `room` bytes."""
     rows, order = part.rows, part.order
     n_rows = rows.indptr.size - 1 if isinstance(rows, CSRRows) else len(rows.values)
-    stop = order.size if stop is None else stop
-    size = max(1, int(min(stop - start, room / (8 * n_columns))))
-    for first in range(start, stop, size):
-        piece: Any = order[first : min(first + size, stop)]
+    size = max(1, int(min(order.size, room / (8 * n_columns))))
+    for first in range(0, order.size, size):
+        piece: Any = order[first : first + size]
         if order.size == n_rows:
-            piece = slice(first, min(first + size, stop))  # no copy of what is there as a whole
+            piece = slice(first, first + size)  # no copy of what is there as a whole
         if isinstance(rows, CSRRows):
             from scipy import sparse
 
-            yield sparse.csr_array(tuple(rows), shape=(n_rows, n_columns))[piece].toarray().astype(dtype)
+            yield sparse.csr_array(tuple(rows), shape=(n_rows, n_columns))[piece].toarray().astype(float)
         else:
-            yield rows.values[piece].astype(dtype, copy=False)
+            yield rows.values[piece].astype(float, copy=False)
 
 
 def _independent_of(gram: np.ndarray, n_rows: int, stand_for: float) -> Factor | None:
@@ -356,7 +340,7 @@ def _is_null(system: System, order: np.ndarray, factor: Factor) -> bool:
     return True
 
 
-def _triangle_of(gram: np.ndarray, damp: float, least_rcond: float) -> np.ndarray | None:
+def _triangle_of(gram: np.ndarray, damp: float) -> np.ndarray | None:
     """Return R from the lower triangle of a Gram matrix, which is destroyed, with ``damp**2`` added to its diagonal."""
     from scipy.linalg import lapack
 
@@ -371,7 +355,7 @@ def _triangle_of(gram: np.ndarray, damp: float, least_rcond: float) -> np.ndarra
     lower, info = lapack.dpotrf(gram, lower=1, overwrite_a=1, clean=1)
     if info == 0:
         rcond, info = lapack.dtrcon(lower, uplo="L")
-    if info != 0 or not rcond > least_rcond:
+    if info != 0 or not rcond > _LEAST_RCOND:
         return None
     triangle = lower.T
     if not even:
@@ -379,43 +363,23 @@ def _triangle_of(gram: np.ndarray, damp: float, least_rcond: float) -> np.ndarra
     return triangle
 
 
-def _gram(system: System, order: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
-    """Return the lower triangle of the Gram matrix of the rows in `order`, in Fortran order, its products in `dtype`.
+def _gram(system: System, order: np.ndarray) -> np.ndarray | None:
+    """Return the lower triangle of the Gram matrix of the rows in `order`, in Fortran order.
 
-    None if their squares leave the range of the type.
+    None if their squares leave the range of float64.
     """
     p = system.n_columns
-    gram = np.zeros((p, p), order="F")
+    gram = np.zeros((p, p))
     for part in system.parts(order):
         if isinstance(part.rows, CSRRows):
-            add_gram(part.rows, part.order, gram.T)
+            add_gram(part.rows, part.order, gram)
         else:
-            _add_products(system, part, gram, dtype)
+            for rows in gather(part, p):
+                gram += compress(rows, np.empty((len(rows), 0)), system.threads).gram
     trace = float(gram.trace())
     if not math.isfinite(trace):
         find_odd_rows(system, order)
-    limit = _IN_RANGE[dtype] ** 2
-    return gram if 1.0 / limit < trace / p < limit else None
-
-
-def _add_products(system: System, part: Part, gram: np.ndarray, dtype: np.dtype) -> None:
-    """Add the Gram matrix of dense rows to `gram`, each thread that of some of them.
-
-    By numpy's BLAS, which lets other threads run meanwhile, unlike scipy's.
-    """
-    parts: dict[int, np.ndarray] = {}
-    room = 8.0 * system.n_columns * _ROWS_IN_SINGLE if dtype == np.float32 else _ROOM
-
-    def multiply(start: int, stop: int, _: np.ndarray) -> None:
-        own = parts[start] = np.zeros_like(gram)
-        for rows in gather(part, len(gram), dtype, start, stop, room):
-            own += (rows.T @ rows).T  # the same, in the order of `own`
-
-    work = part.order.size * float(len(gram)) ** 2
-    with blas_threads(work, 1):
-        system.in_slices(multiply, 0, part.order.size, work)
-    for start in sorted(parts):  # the same sum whichever thread was first
-        gram += parts[start]
+    return gram.T if 1.0 / _IN_RANGE**2 < trace / p < _IN_RANGE**2 else None
 
 
 def _by_qr(system: System, order: np.ndarray, damp: float, stand_for: float) -> Factor:

@@ -59,7 +59,6 @@ _EPS = float(np.finfo(float).eps)
 _FOR_THE_RANK = 0.1  # times the passes so far
 _HALF_OF_THE_DIGITS = 1e-8  # relative error
 _BEYOND = 10.0  # times what rounding explains
-_ROUGH = 7.0  # unevenness of a spectrum that decays by a thousand: single precision has not digits enough
 _FEW_DIGITS = 0.01  # an x from the squares of A must be as exact as this to begin with
 _TRIES = 2  # fresh gradients that do not halve the error, before rounding is held responsible
 
@@ -141,7 +140,7 @@ class Refined(StepMethod):
         if not sampled or (auto and system.clock.left < math.inf):
             outliers = outliers_of(system, spectrum.shared)
             return Descent(system, x0, rng, outliers=outliers, probe=probe), spectrum.even
-        factor, order = self._factor(system, n_rows, rng, rough=spectrum.unevenness < _ROUGH)
+        factor, order = self._factor(system, n_rows, rng)
         if factor.deficient or (factor.spread * factor.lengths.max()) ** 2 * _EPS > _FEW_DIGITS:
             return Descent(system, x0, rng, factor), spectrum.even
         probe = rng.standard_normal((1, system.n_columns))  # the error of a sample's solution is what noise makes it
@@ -149,16 +148,11 @@ class Refined(StepMethod):
         x0 = _solution_of(system, order, factor, x0)
         return Descent(system, x0, rng, factor, probe=probe[0] / norm(probe[0])), spectrum.even
 
-    def _factor(
-        self, system: System, n_rows: int, rng: np.random.Generator, *, rough: bool = True
-    ) -> tuple[Factor, np.ndarray]:
-        """Factor so many rows, or all if some do not tell all directions apart; return which rows these were.
-
-        If `rough`, single precision is tried first.
-        """
+    def _factor(self, system: System, n_rows: int, rng: np.random.Generator) -> tuple[Factor, np.ndarray]:
+        """Factor so many rows, or all if some do not tell all directions apart; return which rows these were."""
         whole = np.arange(system.n_rows)
         order = whole if n_rows == system.n_rows else np.sort(system.sample(n_rows, rng)[0])
-        factor = factor_of(system, order, rough=rough)
+        factor = factor_of(system, order)
         if factor.deficient and n_rows < system.n_rows:
             factor, order = factor_of(system, whole), whole  # what is in no row is a matter of all rows
         system.rank, system.rank_is_clear = factor.rank, factor.has_gap
