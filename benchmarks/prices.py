@@ -18,7 +18,6 @@ from scipy import sparse
 from scipy.linalg import lapack
 
 from rowsolve import Refined
-from rowsolve._auto import first_choice
 from rowsolve._blas import blas_threads
 from rowsolve._system import System
 from rowsolve._threads import available_cores
@@ -28,6 +27,7 @@ from rowsolve.lstsq.normal import factor_gram
 from rowsolve.lstsq.state import compress
 from rowsolve.methods.descent import Descent
 from rowsolve.policy import prices
+from rowsolve.policy.auto import first_choice
 from rowsolve.sources import open_rows
 
 REPEATS = 7

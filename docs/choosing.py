@@ -20,7 +20,7 @@ from rowsolve.experiments.style import new_figure
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.lstsq import dense
 from rowsolve.methods import direct, spectrum
-from rowsolve.policy import prices
+from rowsolve.policy import auto, least_squares, prices
 from rowsolve.race.report import outcome_in_words, ratio_in_words
 from rowsolve.race.results import REACHED, Outcome, Result
 
@@ -73,15 +73,15 @@ def shortest_row_for_random_access(rows_per_column: int) -> int:
     )
     for entries in range(1, p):
         system.entries_per_row = entries
-        if not _auto._passes_are_cheaper(system, RTOL):
+        if not auto._passes_are_cheaper(system, RTOL):
             return entries
     return p
 
 
 def first_turns() -> list[Turn]:
     """Return how `auto` begins: the first that holds."""
-    tall, few, rows = _auto.TALL, _auto._FEW_COLUMNS, _auto._ROWS_TO_CONVERGE
-    short, worth = shortest_row_for_random_access(10), _auto._WORTH_A_SAMPLE
+    tall, few, rows = auto.TALL, auto._FEW_COLUMNS, auto._ROWS_TO_CONVERGE
+    short, worth = shortest_row_for_random_access(10), auto._WORTH_A_SAMPLE
     return [
         Turn("`damp` is above 0", "`refined`", "`damp` asks for a least-squares method", "damp > 0?"),
         Turn(
@@ -93,17 +93,17 @@ def first_turns() -> list[Turn]:
         Turn(
             f"small: the prices of `rowsolve.policy` predict {prices.SMALL_SYSTEM / 1e6:g} ms or less for all rows; or "
             f"no more than {prices.SHORT_BREAK / 1e6:g} ms and than {prices.FEWEST_PASSES} passes, if A is dense; or "
-            f"{_auto._NOT_TALL * prices.SMALL_SYSTEM / 1e6:g} ms with n < {tall} p",
+            f"{auto._NOT_TALL * prices.SMALL_SYSTEM / 1e6:g} ms with n < {tall} p",
             "`refined`, with all rows at once", "The system is small",
             f"Small?\nall rows are predicted to take\n{prices.SMALL_SYSTEM / 1e6:g} ms or less",
         ),
         Turn(
-            f"A is not in memory (`memory=`), dense, p at most {_auto._MOST_COLUMNS:,}, n at least {tall} p, and "
-            f"{_auto.SQUARES} p x p matrices fit in what is allowed", "`direct`", "The rows are not in memory",
+            f"A is not in memory (`memory=`), dense, p at most {auto._MOST_COLUMNS:,}, n at least {tall} p, and "
+            f"{auto.SQUARES} p x p matrices fit in what is allowed", "`direct`", "The rows are not in memory",
         ),
         Turn(
             f"dense, p at most as in the next two lines, n from {worth} p to "
-            f"{_auto._WORTH_A_LOOK} p, but no solution of p evenly spaced "
+            f"{auto._WORTH_A_LOOK} p, but no solution of p evenly spaced "
             f"rows satisfies {dense._SPARE} others",
             "`refined`", "A small sample of the rows is inconsistent or singular",
         ),
@@ -112,7 +112,7 @@ def first_turns() -> list[Turn]:
             f"Dense, with few columns?\np ≤ {few:,}, n ≥ {worth} p,\na small sample is consistent",
         ),
         Turn(
-            f"dense, k > 1 right-hand sides, p at most {_auto._FEW_COLUMNS_EACH} ({_auto._PRICE_OF_MANY} + k), "
+            f"dense, k > 1 right-hand sides, p at most {auto._FEW_COLUMNS_EACH} ({auto._PRICE_OF_MANY} + k), "
             f"n at least {worth} p", "`direct`", "There are several right-hand sides",
         ),
         Turn(
@@ -129,23 +129,23 @@ def first_turns() -> list[Turn]:
 
 def turns_after_rows() -> dict[str, list[Turn]]:
     """Return what comes after random rows, with and without what they share."""
-    most, tall, slow = _auto._MOST_COLUMNS, _auto.TALL, f"more than {_auto._SLOW} p rows to go"
+    most, tall, slow = auto._MOST_COLUMNS, auto.TALL, f"more than {auto._SLOW} p rows to go"
     done = Turn("the error met the tolerance, and fresh rows agree", "done")
     torn = Turn(
         "x keeps moving while the probe comes to rest", "`refined`", "x did not come to rest",
         "x keeps\nmoving: the\nequations\ncontradict\neach other",
     )  # fmt: skip
     alike = Turn(
-        f"{slow} at the pace seen; and of a dense A in memory of at least {millions(spectrum._LEAST_WORK)} "
+        f"{slow} at the pace seen; and of a dense A in memory of at least {millions(least_squares._LEAST_WORK)} "
         f"numbers, {spectrum._ROWS} rows show that all singular values are alike but for a few (at most "
-        f"{spectrum._BLOCK - 1}); for one b, without `bounds`",
+        f"{least_squares.LOOK_BLOCK - 1}); for one b, without `bounds`",
         '`deflated`, with `source="rows"`', "fell slowly, because rows are much alike",
         f"{slow}:\nif rows share a few directions",
     )  # fmt: skip
     ill = Turn(
         f"{slow}, otherwise",
         f"`direct`; `refined` if p > {most:,}, n < {tall} p, or A is sparse and p³ more than "
-        f"{_auto._FACTOR_PER_NUMBER:,} n e",
+        f"{auto._FACTOR_PER_NUMBER:,} n e",
         "fell slowly, so A is ill-conditioned",
         f"else, or slow as well (refined\nif p > {most:,} or n < {tall} p)",
     )
@@ -154,7 +154,7 @@ def turns_after_rows() -> dict[str, list[Turn]]:
 
 def next_turns() -> dict[str, list[Turn]]:
     """Return what comes after each method."""
-    tall, spare, wild = _auto.TALL, direct._SPARE, f"{_words._FAR:g}"
+    tall, spare, wild = auto.TALL, direct._SPARE, f"{_words._FAR:g}"
     return {
         **turns_after_rows(),
         "direct": [
@@ -285,7 +285,7 @@ def _draw_next(axes: Axes) -> None:
     axes.text(left - 1.2, TOP + 0.62, "… and goes on if it has to", fontsize=12, weight="bold")
     turns, middle = next_turns(), left + width / 2
     costs = {
-        "randomized": f"about {_auto._ROWS_TO_CONVERGE} p rows if all is well",
+        "randomized": f"about {auto._ROWS_TO_CONVERGE} p rows if all is well",
         "deflated": "the same, without what they share",
         "direct": f"p + {direct._SPARE} rows, solved exactly",
         "refined": "one pass over A a step",

@@ -16,19 +16,19 @@ ROOMS = {
     "kernels": {"_atomic", "_jit", "_simd"},
     "clustering": {"_threads", "kernels"},
     "pavings": {"kernels", "clustering"},
-    "policy": set(),
-    "lstsq": {"_blas", "_threads", "_vectors", "policy", "kernels.gradient", "kernels.gram", "kernels.rows"},
+    "policy": {"_monitor", "_solution", "_system", "_vectors", "kernels.rows", "lstsq.dense", "methods"},
+    "lstsq": {"_blas", "_threads", "_vectors", "policy.prices", "kernels.gradient", "kernels.gram", "kernels.rows"},
     "methods": {
         "_atomic", "_blas", "_solution", "_state", "_system", "_threads", "_vectors", "kernels", "clustering", "lstsq",
-        "pavings", "policy",
+        "pavings", "policy.least_squares", "policy.prices",
     },
     "sources": {"_vectors", "kernels.rows"},
     "theory": set(),
     "experiments": {"", "clustering", "sources", "_system"},
     "race": {"", "sources", "experiments"},
     "inspection": {
-        "_auto", "_check", "_drive", "_monitor", "_solution", "_system", "_validate", "_warmup", "clustering",
-        "kernels.gradient", "kernels.rows", "methods", "sources", "",
+        "_check", "_drive", "_monitor", "_solution", "_system", "_validate", "_warmup", "clustering",
+        "kernels.gradient", "kernels.rows", "methods", "policy", "sources", "",
     },
     "cli": {"", "_output", "_threads", "inspection", "methods", "sources", "experiments", "race"},
     "_archive": set(),
@@ -45,7 +45,7 @@ ROOMS = {
     "_vectors": set(),
     "_solution": set(),
     "_monitor": {"_solution", "_state"},
-    "_system": {"_state", "_threads", "_vectors", "kernels.gradient", "kernels.rows", "lstsq.band", "policy"},
+    "_system": {"_state", "_threads", "_vectors", "kernels.gradient", "kernels.rows", "lstsq.band", "policy.prices"},
     "_stored": {"_system", "kernels.rows", "sources"},
     "_check": {"_solution", "_state", "_system", "_vectors", "kernels.many", "kernels.rows", "methods.factor"},
     "_drive": {
@@ -54,8 +54,7 @@ ROOMS = {
     "_pave": {"_system", "_validate", "pavings", "sources", ""},
     "_words": {"_drive", "_solution", "methods.base"},
     "_auto": {
-        "_check", "_drive", "_monitor", "_solution", "_state", "_system", "_vectors", "_words", "kernels.rows",
-        "lstsq", "methods", "policy",
+        "_check", "_drive", "_monitor", "_solution", "_state", "_system", "_vectors", "_words", "methods", "policy",
     },
     "_small": {
         "_auto", "_monitor", "_solution", "_threads", "_vectors", "_words", "kernels.rows", "lstsq", "policy",
@@ -68,7 +67,7 @@ ROOMS = {
         "_words", "methods",
     },
     "_solve": {
-        "_auto", "_checkpoint", "_job", "_monitor", "_output", "_small", "_solution", "_stored", "_system", "_validate",
+        "_checkpoint", "_job", "_monitor", "_output", "_small", "_solution", "_stored", "_system", "_validate",
         "kernels.rows", "methods", "policy", "sources", "",
     },
 }  # fmt: skip

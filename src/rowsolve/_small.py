@@ -11,16 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from rowsolve._auto import CLEAN, SAYS, SMALL, TALL
+from rowsolve._auto import CLEAN, SAYS
 from rowsolve._monitor import Tolerance
 from rowsolve._solution import History, Residual, Solution, Status
 from rowsolve._threads import available_cores
 from rowsolve._vectors import norms, sum_of_squares
 from rowsolve._words import FOR_FAR_ROWS, by_least_squares, by_rank, converged, far_rows, rows_for_the_tail, too_precise
 from rowsolve.kernels.rows import frozen, residuals
-from rowsolve.lstsq.dense import FEW_NUMBERS, fit, fit_sparse, sample_agrees
+from rowsolve.lstsq.dense import fit, fit_sparse, sample_agrees
 from rowsolve.lstsq.state import rows_of
-from rowsolve.policy.prices import compressed_at_once, worth_a_sample
+from rowsolve.policy.auto import SMALL, TALL
+from rowsolve.policy.prices import FEW_NUMBERS, compressed_at_once, worth_a_sample
 
 __all__ = ["solve_at_once", "solve_small"]
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from rowsolve import _validate
-from rowsolve._auto import rows_seem_to_agree
 from rowsolve._checkpoint import Checkpoint, memory_in
 from rowsolve._job import Job
 from rowsolve._monitor import Tolerance
@@ -22,7 +21,8 @@ from rowsolve._solution import Event, Solution
 from rowsolve._stored import StoredSystem
 from rowsolve._system import Clock, System
 from rowsolve.methods import Method, Refined
-from rowsolve.methods.exact import is_small
+from rowsolve.policy.auto import rows_seem_to_agree
+from rowsolve.policy.least_squares import is_small
 from rowsolve.sources import Source, StoredRows
 from rowsolve.sources.files import files_of_system
 

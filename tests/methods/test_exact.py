@@ -9,7 +9,8 @@ from rowsolve import Refined, Status
 from rowsolve._monitor import Tolerance
 from rowsolve._state import StateError
 from rowsolve._system import System
-from rowsolve.methods.exact import AllRows, makes_a_band
+from rowsolve.methods.exact import AllRows
+from rowsolve.policy.least_squares import makes_a_band
 from rowsolve.sources import open_rows
 
 EPS = np.finfo(float).eps

@@ -10,7 +10,8 @@ from scipy import sparse
 import rowsolve
 from rowsolve import Status
 from rowsolve._system import System
-from rowsolve.methods.spectrum import Spectrum, look_at_spectrum, outliers_of, worth_a_look
+from rowsolve.methods.spectrum import Spectrum, look_at_spectrum, outliers_of
+from rowsolve.policy.least_squares import worth_a_look
 from rowsolve.sources import open_rows
 
 pytestmark = pytest.mark.compiled  # sizes for which a look is worth it

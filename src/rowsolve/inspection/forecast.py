@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rowsolve._auto import is_hopeless, rows_share_much
 from rowsolve._check import ROWS_TO_CHECK
 from rowsolve._drive import Run
 from rowsolve._solution import Status
@@ -20,7 +19,8 @@ from rowsolve.kernels.gradient import add_gradients
 from rowsolve.kernels.rows import CSRRows, DenseRows, frozen
 from rowsolve.methods import ClusterBlock, Deflated, Direct, Method, Randomized, Refined
 from rowsolve.methods.factor import find_odd_rows
-from rowsolve.methods.refined import cheapest_sample, passes_at_first, price_of_passes
+from rowsolve.policy.auto import is_hopeless, rows_share_much
+from rowsolve.policy.least_squares import cheapest_sample, passes_at_first, price_of_passes
 from rowsolve.sources import Source
 
 if TYPE_CHECKING:

@@ -18,9 +18,8 @@ from rowsolve.lstsq.orthogonal import Orthogonal, orthonormal
 from rowsolve.lstsq.state import compress, rows_of, slopes_at
 from rowsolve.policy.prices import band, dense_gram_of_sparse
 
-__all__ = ["FEW_NUMBERS", "Fit", "fit", "fit_sparse", "sample_agrees"]
+__all__ = ["Fit", "fit", "fit_sparse", "sample_agrees"]
 
-FEW_NUMBERS = 100_000  # of an A whose sparse rows are written out
 
 _EPS = float(np.finfo(float).eps)
 _BY_CONDITION = 4.0  # units of rounding that an orthogonal factor leaves

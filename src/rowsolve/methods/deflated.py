@@ -16,7 +16,8 @@ from rowsolve.kernels.rows import DeflatedRows, room_for_vectors
 from rowsolve.kernels.sampling import deal, new_cards
 from rowsolve.methods.base import one_of, positive_integer
 from rowsolve.methods.oblivious import ONE_BY_ONE, Oblivious, ObliviousPlan
-from rowsolve.methods.spectrum import Shared, look_at_spectrum, worth_a_look
+from rowsolve.methods.spectrum import Shared, look_at_spectrum
+from rowsolve.policy.least_squares import worth_a_look
 
 __all__ = ["Deflated"]
 

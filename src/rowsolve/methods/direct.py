@@ -13,7 +13,8 @@ from rowsolve._solution import Status
 from rowsolve._vectors import norms
 from rowsolve.methods.base import Step, StepMethod
 from rowsolve.methods.descent import Descent
-from rowsolve.methods.factor import SQUARES, Factor, factor_of, gather, rows_beyond
+from rowsolve.methods.factor import Factor, factor_of, gather, rows_beyond
+from rowsolve.policy.prices import SQUARES
 
 if TYPE_CHECKING:
     from rowsolve._monitor import Tolerance

@@ -12,47 +12,26 @@ from rowsolve._blas import blas_threads
 from rowsolve._solution import Status
 from rowsolve._state import StateError, array, check_keys, integer, named, optional, packed
 from rowsolve._system import Piece
-from rowsolve._vectors import norm, norms, pairs_of
+from rowsolve._vectors import norm, norms
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.lstsq.band import compress_to_band, factor_band
 from rowsolve.lstsq.box import BoxFit, fit_within
-from rowsolve.lstsq.dense import FEW_NUMBERS, fit
+from rowsolve.lstsq.dense import fit
 from rowsolve.lstsq.normal import Fit, factor_gram, fit_normal
 from rowsolve.lstsq.state import Compressed, compress, slopes_at
 from rowsolve.lstsq.triangle import Triangle, triangulate
 from rowsolve.methods.base import Step
-from rowsolve.methods.factor import QR_PER_PRODUCT, SQUARES, find_odd_rows
-from rowsolve.policy import prices
-from rowsolve.policy.prices import (
-    PAIR,
-    PRODUCT,
-    a_pass,
-    compressed_at_once,
-    compressed_at_once_sparse,
-    dense_gram_of_sparse,
-    gram,
-    orthogonal,
-)
+from rowsolve.methods.factor import find_odd_rows
+from rowsolve.policy.least_squares import makes_a_band
 
 if TYPE_CHECKING:
     from rowsolve._monitor import Tolerance
     from rowsolve._system import System
 
-__all__ = [
-    "AllRows",
-    "by_lapack",
-    "fits_lapack",
-    "has_time_for_qr",
-    "is_small",
-    "makes_a_band",
-    "price_of_all",
-]
+__all__ = ["AllRows", "by_lapack"]
 
-_SMALL = 2e9  # multiplications of a dense factor of all rows: some tenths of a second
 _EPS = float(np.finfo(float).eps)
-_LARGEST = 10_000  # columns, of a Gram matrix
 _LONG_FACTOR = 3.0  # factors of 700 columns and more are worth the threads of BLAS, which spin for a while after it
-_COPIES = 3  # of A, while it is factored
 _COMPRESSED = named(
     Compressed, gram=array("p", "p"), sides=array("p", "k"), squares=array("k"), n_rows=integer(0, "n")
 )  # fmt: skip
@@ -165,35 +144,6 @@ class AllRows:
         self.state_so_far = found
 
 
-def makes_a_band(system: System) -> bool:
-    """Tell whether sparse rows in memory leave a band that is factored in less time than a dense Gram matrix."""
-    layout, p = system.layout, system.n_columns
-    return layout is not None and prices.band(p, layout.width) < dense_gram_of_sparse(system.row_pairs, p)
-
-
-def price_of_all(system: System) -> float:
-    """Return the price of the least-squares solution from all rows; infinity if there is no room or no time for it."""
-    n, p, k = system.n_rows, system.n_columns, system.n_rhs
-    wide, bounded = n < p and not system.damp, system.bounds is not None
-    if wide and not bounded:
-        return math.inf
-    if makes_a_band(system) and not bounded:
-        assert system.layout is not None
-        return PAIR * system.row_pairs * (system.layout.gram is None) + prices.band(p, system.layout.width)
-    if p > _LARGEST or 8.0 * SQUARES * p * p > system.room:
-        return math.inf
-    if wide:
-        return orthogonal(n, p) if has_time_for_qr(system) else math.inf
-    if isinstance(system.rows, CSRRows):
-        n_pairs = n * system.entries_per_row**2 if system.stored else system.row_pairs
-        price = dense_gram_of_sparse(n_pairs, p)
-    else:
-        price = gram(n, p)
-    price += p**2 * k * PRODUCT + a_pass(n * system.entries_per_row, p, k, sparse=isinstance(system.rows, CSRRows))
-    products = n * system.entries_per_row * (system.entries_per_row if isinstance(system.rows, CSRRows) else p / 2)
-    return price if system.has_time_for(products + p**3 / 3) else math.inf
-
-
 def _nothing(system: System, kind: Any) -> Any:
     """Return the state of no rows."""
     p, k = system.n_columns, system.n_rhs
@@ -225,28 +175,6 @@ def _matrix_of(rows: CSRRows, n_columns: int) -> Any:
     from scipy import sparse
 
     return sparse.csr_array(tuple(rows), shape=(rows.indptr.size - 1, n_columns))
-
-
-def is_small(rows: Any, n_rows: int, n_columns: int, n_sides: int = 1) -> bool:
-    """Tell whether the least-squares solution of rows in memory takes little time, and nothing else takes less."""
-    if not isinstance(rows, CSRRows) or n_rows * n_columns <= FEW_NUMBERS:  # so few sparse rows are written out
-        return compressed_at_once(n_rows, n_columns, n_sides)
-    return compressed_at_once_sparse(n_rows, n_columns, rows.data.size, pairs_of(rows.indptr), n_sides)
-
-
-def fits_lapack(system: System) -> bool:
-    """Tell whether all rows can be written out in memory and factored in some tenths of a second."""
-    n, p = system.n_rows, system.n_columns
-    products = n * float(p) * min(n, p)
-    written = n * p <= FEW_NUMBERS or not isinstance(system.rows, CSRRows)
-    fits = written and products <= _SMALL and 8.0 * _COPIES * n * p <= system.room
-    return not system.stored and fits and has_time_for_qr(system)
-
-
-def has_time_for_qr(system: System) -> bool:
-    """Tell whether an orthogonal factor of all rows ends before the deadline."""
-    n, p = system.n_rows, system.n_columns
-    return system.has_time_for(QR_PER_PRODUCT * n * float(p) * min(n, p))
 
 
 def by_lapack(system: System, x0: np.ndarray, tolerance: Tolerance) -> Step | None:

@@ -17,13 +17,12 @@ from rowsolve.kernels.rows import CSRRows, distances, frozen, residuals
 from rowsolve.lstsq.orthogonal import pivoted, scaled_columns
 from rowsolve.lstsq.state import compress
 from rowsolve.lstsq.triangle import Triangle, triangulate
+from rowsolve.policy.prices import QR_PER_PRODUCT
 
 if TYPE_CHECKING:
     from rowsolve._system import Part, System
 
 __all__ = [
-    "QR_PER_PRODUCT",
-    "SQUARES",
     "Factor",
     "factor_of",
     "gather",
@@ -38,11 +37,9 @@ _CLEARLY_FULL = 100.0  # times the cut at which a rank ends: the reciprocal cond
 _ROUNDED = 1e5  # units of rounding that a Gram matrix may leave of A z, if z is null
 _INDEPENDENT = 1e-4  # reciprocal condition of the columns that a Gram matrix tells from those that depend on them
 _IN_RANGE = 1e60  # entries whose squares are well in range
-QR_PER_PRODUCT = 8.0  # multiplications of matrices in the time of one of QR, which takes two for each
 _BESIDE = 1e-10  # cosine between a row and a direction that it has nothing of, as rounding leaves it
 _EVEN = 4.0  # columns whose lengths differ by less need not be made equal
 _ROOM, _MUCH_ROOM = 2e7, 2e8  # bytes of rows gathered at a time
-SQUARES = 6  # p x p numbers that are in memory while a factor is made
 _POWER_STEPS, _SETTLED = 12, 1.05
 _VECTORS = 4
 

@@ -20,41 +20,31 @@ from rowsolve.kernels.rows import CSRRows
 from rowsolve.methods.base import Step, StepMethod, one_of
 from rowsolve.methods.box import BoxDescent
 from rowsolve.methods.descent import Descent
-from rowsolve.methods.exact import (
-    AllRows,
-    by_lapack,
+from rowsolve.methods.exact import AllRows, by_lapack
+from rowsolve.methods.factor import Factor, factor_of
+from rowsolve.methods.spectrum import Spectrum, look_at_spectrum, outliers_of
+from rowsolve.policy.least_squares import (
+    TO_BE_SURE,
+    cheapest_sample,
     fits_lapack,
     has_time_for_qr,
     is_small,
-    makes_a_band,
+    passes_at_first,
+    passes_left,
     price_of_all,
-)  # fmt: skip
-from rowsolve.methods.factor import SQUARES, Factor, factor_of
-from rowsolve.methods.spectrum import Spectrum, look_at_spectrum, outliers_of, worth_a_look
-from rowsolve.policy.prices import (
-    BEGIN,
-    FACTOR_PRODUCT,
-    SMALL_BOX,
-    TRIANGLE,
-    a_pass,
-    dense_gram_of_sparse,
-    gram,
-    passes_of_random_rows,
+    price_of_passes,
+    worth_a_look,
 )
+from rowsolve.policy.prices import BEGIN, SMALL_BOX, SQUARES
 
 if TYPE_CHECKING:
     from rowsolve._monitor import Tolerance
     from rowsolve._system import Part, System
 
-__all__ = ["Refined", "cheapest_sample", "passes_at_first", "price_of_passes"]
+__all__ = ["Refined"]
 
-_UNEVEN, _MUCH_SLOWER = 2.0, 16.0  # norms of columns that differ by more make passes slower, by so much at most
-_LOCAL = 60.0  # the same where rows are between columns next to each other
 _MOST_PASSES = 1e6  # that a factor may cost
 _STALLED = 16.0  # times the passes so far, that a factor may cost even where they seem to gain nothing
-_TO_BE_SURE = 100.0  # passes that a factor may cost which is only to tell what rounding hides
-_PIVOTING = 10  # factorizations of the free columns, where there are bounds
-_LARGEST = 10_000  # columns, of a dense triangle
 _EPS = float(np.finfo(float).eps)
 _FOR_THE_RANK = 0.1  # times the passes so far
 _HALF_OF_THE_DIGITS = 1e-8  # relative error
@@ -191,7 +181,7 @@ class Refined(StepMethod):
         n_rows, cost = cheapest_sample(system, digits, "all" if only_all else self.preconditioner)
         left = math.inf
         if at_its_end:
-            left = max(_STALLED * len(slopes), _TO_BE_SURE)
+            left = max(_STALLED * len(slopes), TO_BE_SURE)
         elif even or n_factored:
             falls = [float(slope[worst]) for slope in slopes]
             if descent.is_stuck:  # only when gradients are rounding is it known what the error is
@@ -348,7 +338,7 @@ class _Steps:
 
     def _can_be_sure(self) -> bool:
         """Tell whether all rows together cost little beside the passes so far."""
-        passes = max(_STALLED * len(self.slopes), _TO_BE_SURE)
+        passes = max(_STALLED * len(self.slopes), TO_BE_SURE)
         return price_of_all(self.system) <= price_of_passes(self.system, passes)
 
     def _renew_gradient(self, descent: Descent, slopes: list[np.ndarray], enough: np.ndarray) -> None:
@@ -415,61 +405,3 @@ def _solution_of(system: System, order: np.ndarray, factor: Factor, x0: np.ndarr
     factor.solve(step)
     x = (starts + step).reshape(x0.shape)
     return x if np.isfinite(x).all() else x0
-
-
-def passes_at_first(system: System, digits: float) -> float:
-    """Predict how many passes it takes without a preconditioner, before the first.
-
-    As many as with random rows, for which the error falls by ``sqrt(p / n)`` a pass. Sparse rows between columns next
-    to each other (splines, grids, series) make a matrix that needs far more. So does an x within bounds that is one of
-    many.
-    """
-    if makes_a_band(system):
-        return _LOCAL
-    if system.bounds is not None and system.n_rows < system.n_columns and not system.damp:
-        return _TO_BE_SURE
-    uneven = 1.0 if worth_a_look(system) else system.unevenness  # a look will tell more
-    slower = min(max(1.0, uneven / _UNEVEN), _MUCH_SLOWER)
-    return slower * passes_of_random_rows(system.n_rows, system.n_columns, digits)
-
-
-def passes_left(system: System, slopes: list[float], digits: float) -> float:
-    """Predict how many more passes it takes without a preconditioner.
-
-    None before there is something to go by. Slopes jump up and down, and outlying singular values hold up the first
-    passes: so the best of three, or of a quarter of them, are compared with the best of as many before. (Errors would
-    not do: they are known late if A has a null space.)
-    """
-    if len(slopes) == 1:
-        return passes_at_first(system, digits)
-    if len(slopes) < 8:
-        return 0.0
-    width = max(3, len(slopes) // 4)
-    fall = math.log(min(slopes[-2 * width : -width]) / min(slopes[-width:])) / width
-    return digits / fall if fall > 0.0 else math.inf
-
-
-def price_of_passes(system: System, count: float) -> float:
-    """Return the price of so many passes, each with a step of conjugate gradients."""
-    n, entries, p = system.n_rows, system.entries_per_row, system.n_columns
-    return count * a_pass(n * entries, p, system.n_rhs, sparse=isinstance(system.rows, CSRRows))
-
-
-def cheapest_sample(system: System, digits: float, which: str = "auto") -> tuple[int, float]:
-    """Return how many rows to factor, and the predicted price of the whole: a ``"sample"``, ``"all"``, or either.
-
-    With R from m rows the error falls by ``sqrt(p / m)`` a pass; with all rows it takes a pass or two.
-    """
-    n, p = system.n_rows, system.n_columns
-    fits = p <= _LARGEST and 8.0 * SQUARES * p * p <= system.room and system.bounds is None
-    samples = [m for m in (4 * p, 8 * p, 16 * p, 32 * p) if m < n and fits and which != "all"]
-    choices = {} if samples and which == "sample" else {n: price_of_all(system)}
-    if n in choices and system.bounds is not None:  # some factorizations of the free columns
-        choices[n] += _PIVOTING * FACTOR_PRODUCT * min(n, p) ** 3 / 3
-    for m in samples:
-        sparse = isinstance(system.rows, CSRRows)
-        price = dense_gram_of_sparse(m * system.entries_per_row**2, p) if sparse else gram(m, p)
-        steps = price_of_passes(system, 1.0) + TRIANGLE * p * p
-        choices[m] = price + steps * (1.0 + 2.0 * digits / math.log(m / p))
-    best = min(choices, key=choices.__getitem__)
-    return best, choices[best]

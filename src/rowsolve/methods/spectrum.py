@@ -14,22 +14,19 @@ import numpy as np
 
 from rowsolve._blas import blas_threads
 from rowsolve._state import array, integer, named, number, optional, sided
-from rowsolve.kernels.rows import CSRRows
 from rowsolve.methods.descent import gram_times
 from rowsolve.methods.factor import gather
+from rowsolve.policy.least_squares import LOOK_BLOCK, LOOK_SHARE
 
 if TYPE_CHECKING:
     from rowsolve._system import System
 
 __all__ = [
-    "OUTLIERS", "SPECTRUM", "Outliers", "Shared", "Spectrum", "look_at_spectrum", "outliers_of", "worth_a_look",
+    "OUTLIERS", "SPECTRUM", "Outliers", "Shared", "Spectrum", "look_at_spectrum", "outliers_of",
 ]  # fmt: skip
 
 _ROWS = 512  # that are looked at
-_SHARE = 8  # of all rows, at most one in so many
-_LEAST_WORK = 2_000_000  # numbers in A: for fewer a look takes longer than some passes
 _PAIRED = 128  # of these, whose angles are measured
-_BLOCK = 12  # vectors among which outliers are looked for
 _POWER_STEPS = 2
 _STANDS_OUT = 4.0  # times the last of the block
 _SAME = 0.5  # cosine of the angle between what a sample and all rows take for the outlying directions
@@ -79,21 +76,16 @@ class Spectrum(NamedTuple):
 
 # What is looked for in a state that was read (see `rowsolve._state`).
 OUTLIERS = named(Outliers, vectors=array("outliers", "p"), weights=array("outliers"), largest=number)
-_SHARED = named(Shared, equations=array("r", "p"), targets=sided("r"), n_rows=integer(1, "n"), mean=number)
-SPECTRUM = named(Spectrum, unevenness=number, shared=optional(_SHARED))
-
-
-def worth_a_look(system: System) -> bool:
-    """Tell whether a look at some rows costs little beside the passes that it may save."""
-    n, p = system.n_rows, system.n_columns
-    large = n * p >= _LEAST_WORK and n >= 2 * _SHARE * _BLOCK and p >= 4 * _BLOCK
-    return large and not isinstance(system.rows, CSRRows) and not system.stored
+LOOK_SHARED = named(Shared, equations=array("r", "p"), targets=sided("r"), n_rows=integer(1, "n"), mean=number)
+SPECTRUM = named(Spectrum, unevenness=number, shared=optional(LOOK_SHARED))
 
 
 def look_at_spectrum(system: System, rng: np.random.Generator) -> Spectrum:
     """Look at some random rows of A, which are counted, unless that has been done before."""
     if system.spectrum is None:
-        system.spectrum = _spectrum_of(system, np.sort(system.sample(min(_ROWS, system.n_rows // _SHARE), rng)[0]), rng)
+        system.spectrum = _spectrum_of(
+            system, np.sort(system.sample(min(_ROWS, system.n_rows // LOOK_SHARE), rng)[0]), rng
+        )
     return system.spectrum
 
 
@@ -104,7 +96,7 @@ def _spectrum_of(system: System, order: np.ndarray, rng: np.random.Generator) ->
     damp_sq = system.damp**2 * order.size / system.n_rows  # as much of it as there are rows
     some = np.ascontiguousarray(rows[:: max(1, len(rows) // _PAIRED)])
     share = len(some) / len(rows)
-    with blas_threads(rows.size * float(_BLOCK), 1):
+    with blas_threads(rows.size * float(LOOK_BLOCK), 1):
         unevenness = _unevenness(some, share * damp_sq)
         if not _EVEN < unevenness < np.inf:  # or out of range, which others will tell
             return Spectrum()
@@ -156,7 +148,7 @@ def _unevenness(rows: np.ndarray, damp_sq: float) -> float:
 
 def _outlying(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return orthonormal directions in which `rows` are far larger than in others, by subspace iteration."""
-    block = rng.standard_normal((_BLOCK, rows.shape[1]))
+    block = rng.standard_normal((LOOK_BLOCK, rows.shape[1]))
     for _ in range(_POWER_STEPS):
         block = _orthonormal((rows @ block.T).T @ rows)
     products = rows @ block.T

@@ -1,4 +1,4 @@
-"""What things cost: the prices that the decisions of `auto` and `refined` rest on. Imports nothing of the package.
+"""Every decision of `auto`, `refined` and the forecast of `inspect`, and the list of prices that they rest on.
 
-Prices are fixed in one file, so that the same call decides alike on every machine.
+Prices are fixed in one file, `prices`, which imports nothing: so the same call decides alike on every machine.
 """

@@ -12,11 +12,14 @@ __all__ = [
     "ENTRY",
     "FACTOR_PRODUCT",
     "FEWEST_PASSES",
+    "FEW_NUMBERS",
     "NUMBER",
     "PAIR",
     "PRODUCT",
+    "QR_PER_PRODUCT",
     "SMALL_BOX",
     "SMALL_SYSTEM",
+    "SQUARES",
     "TRIANGLE",
     "a_pass",
     "band",
@@ -46,6 +49,9 @@ TRIANGLE = 0.5  # a number of a dense triangle, in two solves with it
 ENTRY = 10.0  # what a step of conjugate gradients does with each entry of x
 STEP = 5e3  # the rest of such a step
 BEGIN = 4e5  # what it takes to begin and to end with passes
+QR_PER_PRODUCT = 8.0  # multiplications of matrices in the time of one of QR, which takes two for each
+SQUARES = 6  # p x p numbers that are in memory while a factor is made
+FEW_NUMBERS = 100_000  # of an A whose sparse rows are written out
 LITTLE = 0.3  # of a price: what may be spent to find out whether there is a better way
 DIGITS = math.log(1e6)  # that are asked for, as a rule
 SMALL_SYSTEM = 5e5  # a system that is solved before anything else could be found out about it

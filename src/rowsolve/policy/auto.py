@@ -1,0 +1,196 @@
+"""What ``method="auto"`` decides, from top to bottom: what to begin with, when to give up, and what comes next.
+
+A tiny system is factored. Few columns: a sample of the rows is solved directly, whatever the condition, if a small one
+is consistent; else all rows are used. Many: rows are taken at random, which is the fastest way of all if A is well
+conditioned and the equations agree; when the error does not fall as it then should, or x will not come to rest, the
+reason decides what comes next. Each decision is a sentence of the message.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rowsolve._monitor import Monitor
+from rowsolve._solution import Status
+from rowsolve._system import System
+from rowsolve.kernels.rows import CSRRows
+from rowsolve.lstsq.dense import sample_agrees
+from rowsolve.methods import Deflated, Direct, Method, Randomized, Refined
+from rowsolve.methods.spectrum import look_at_spectrum
+from rowsolve.policy.least_squares import price_of_all, worth_a_look
+from rowsolve.policy.prices import (
+    BEGIN,
+    PAIR,
+    SMALL_SYSTEM,
+    SPARSE_NUMBER,
+    SQUARES,
+    compressed_at_once,
+    orthogonal,
+    worth_a_sample,
+)
+
+__all__ = [
+    "SMALL",
+    "TALL",
+    "Choice",
+    "first_choice",
+    "is_hopeless",
+    "is_plain",
+    "next_choice",
+    "rows_seem_to_agree",
+    "rows_share_much",
+]
+
+# Measured on two cores; what matters are the ratios, which vary little between machines.
+_WORTH_A_SAMPLE = 6  # times p rows: of fewer, to factor all does not take much longer than to factor some
+_WORTH_A_LOOK = 200  # times p rows: of more, all rows take so long that a sample in vain does not matter
+TALL = 2  # times p rows: of fewer there is no sample to take
+_NOT_TALL = 600  # times the price of a small system, where rows need long and all are soon the best there is
+_FEW_COLUMNS = 500  # a sample is factored in the time that rows take to converge
+_FEW_COLUMNS_EACH, _PRICE_OF_MANY = 75, 32  # for k right-hand sides that holds up to 75 * (32 + k) columns
+_MOST_COLUMNS = 10_000  # of a dense factor
+_FACTOR_PER_NUMBER = 3000  # multiplications of a dense factor for each stored number of sparse rows, at most
+_ROWS_TO_CONVERGE = 30  # times p, for well-conditioned rows and six digits
+_TIME_TO_FIND_A_ROW = 250  # sparse rows far apart in memory: as long as so many numbers take
+_HARDLY_LONGER = 3
+_SLOW = 4 * _ROWS_TO_CONVERGE  # times p rows still needed: anything else is faster
+
+SMALL = "The system is small: "
+
+
+class Choice(NamedTuple):
+    """A method, and why it is taken: the beginning of a sentence, or nothing."""
+
+    why: str
+    method: Method
+
+
+def first_choice(system: System, rtol: float, rows_allowed: float = math.inf) -> Choice:
+    """Return what to begin with, if so many rows may be read."""
+    n, p = system.n_rows, system.n_columns
+    tiny = _is_tiny(system) and _has_room(system) and rows_allowed >= n
+    if tiny and system.damp == 0.0 and not system.stored and rows_seem_to_agree(system.rows, system.b):
+        return Choice("A small sample of the rows is consistent: ", Direct())
+    all_rows = Refined("all" if tiny else "auto")
+    if system.damp > 0.0:
+        return Choice("`damp` asks for a least-squares method: ", all_rows)
+    if tiny:
+        return Choice(SMALL, all_rows)
+    if system.stored and not _is_sparse(system) and _can_be_factored(system):
+        return Choice("The rows are not in memory, so as few as possible were read: ", Direct())
+    if not _is_sparse(system) and p <= _few_columns(system) and n >= _WORTH_A_SAMPLE * p and _has_room(system):
+        look = not system.stored and n <= min(rows_allowed, _WORTH_A_LOOK * p)
+        if look and not sample_agrees(system.rows.values, system.b):
+            return Choice("A small sample of the rows is inconsistent or singular: ", Refined())
+        few = p <= _FEW_COLUMNS
+        return Choice("There are few columns: " if few else "There are several right-hand sides: ", Direct())
+    not_tall = n < (_WORTH_A_SAMPLE if p <= _FEW_COLUMNS else TALL) * p
+    at_once = _is_sparse(system) and price_of_all(system) <= 2.0 * _price_of_random_rows(system)
+    if (not_tall and not _is_sparse(system)) or at_once or system.in_columns or _passes_are_cheaper(system, rtol):
+        return Choice("To read all rows in order is cheaper here than to pick some at random: ", Refined())
+    return Choice("", Randomized("uniform", replace=False))
+
+
+def next_choice(
+    system: System, method: Method, status: Status, *, suspicious: bool, outside: bool = False, sharing: bool = False
+) -> Choice | None:
+    """Return what comes after a `method` that ended with `status`; None if nothing does.
+
+    `suspicious` tells that x did not come to rest, `outside` that x was not within its bounds, of which `Direct` knows
+    nothing; within, it is the answer. `sharing` tells that a few directions in which rows are alike are what made them
+    slow.
+    """
+    if isinstance(method, Direct) and outside and status in (Status.CONVERGED, Status.PRECISION):
+        return Choice("x was outside the bounds: ", Refined())
+    if isinstance(method, Direct) and status is Status.MAX_SECONDS and system.clock.left > 0.0:
+        return Choice("To factor a sample of the rows would take longer than `max_seconds` allows: ", Refined())
+    if isinstance(method, Direct) and status is Status.INCONSISTENT:
+        why = "The other rows do not agree to the tolerance, so the equations contradict each other or are rounded: "
+        return Choice(why, Refined())
+    if not isinstance(method, Randomized | Deflated) or status not in (Status.SLOW, Status.INCONSISTENT):
+        return None
+    if suspicious:
+        return Choice("x did not come to rest, so the equations seem to contradict each other: ", Refined())
+    if status is Status.SLOW and sharing and isinstance(method, Randomized):
+        return Choice("The error fell slowly, because rows are much alike: ", Deflated("rows"))
+    if status is Status.SLOW:
+        why = "The error fell slowly, so A is ill-conditioned: "
+        return Choice(why, Direct() if _can_be_factored(system) else Refined())
+    return None
+
+
+def is_hopeless(monitor: Monitor) -> bool:
+    """Tell whether anything else is clearly faster than the random rows that `monitor` has seen."""
+    slow = len(monitor.rows) > 2 and monitor.fewest_rows_left > _SLOW * monitor.n_columns
+    return slow or monitor.suspicious
+
+
+def rows_share_much(system: System, status: Status, rng: np.random.Generator) -> bool:
+    """Tell whether a few directions in which rows are alike are what made random ones slow: look at some, if so."""
+    look = status is Status.SLOW and system.n_rhs == 1 and is_plain(system) and worth_a_look(system)
+    return look and look_at_spectrum(system, rng).shared is not None
+
+
+def rows_seem_to_agree(rows: Any, b: np.ndarray) -> bool:
+    """Tell whether there are so many dense rows that it is worth a look at some, and these agree with each other."""
+    if isinstance(rows, CSRRows):
+        return False
+    return worth_a_sample(*rows.values.shape) and sample_agrees(rows.values, b)
+
+
+def is_plain(system: System) -> bool:
+    """Tell whether nothing but the equations asks for an x: neither damping nor bounds."""
+    return system.damp == 0.0 and system.bounds is None
+
+
+def _is_sparse(system: System) -> bool:
+    return isinstance(system.rows, CSRRows)
+
+
+def _is_tiny(system: System) -> bool:
+    """Tell whether all rows are factored in next to no time, or there are hardly more of them than columns."""
+    n, p = system.n_rows, system.n_columns
+    if _is_sparse(system):
+        least = PAIR * n * system.entries_per_row**2  # there are as many pairs in a row, or more
+        return least <= SMALL_SYSTEM and price_of_all(system) <= SMALL_SYSTEM
+    return compressed_at_once(n, p, system.n_rhs) or (n < TALL * p and orthogonal(n, p) <= _NOT_TALL * SMALL_SYSTEM)
+
+
+def _few_columns(system: System) -> int:
+    """Return how many columns are few. A sample is factored once for all right-hand sides; rows act on each of them."""
+    return _FEW_COLUMNS if system.n_rhs == 1 else _FEW_COLUMNS_EACH * (_PRICE_OF_MANY + system.n_rhs)
+
+
+def _has_room(system: System) -> bool:
+    """Tell whether a factor fits in the memory that may be used."""
+    return 8.0 * SQUARES * system.n_columns**2 <= system.room
+
+
+def _can_be_factored(system: System) -> bool:
+    """Tell whether a sample can be factored, in the time of some passes if the rows are sparse."""
+    n, p, entries = system.n_rows, system.n_columns, system.entries_per_row
+    if not _has_room(system):
+        return False
+    return p <= _MOST_COLUMNS and n >= TALL * p and (not _is_sparse(system) or p**3 < _FACTOR_PER_NUMBER * n * entries)
+
+
+def _price_of_random_rows(system: System) -> float:
+    """Return the price of random rows if the equations agree and A is well conditioned."""
+    rows = _ROWS_TO_CONVERGE * system.n_columns
+    return BEGIN + rows * SPARSE_NUMBER * (system.entries_per_row + _TIME_TO_FIND_A_ROW)
+
+
+def _passes_are_cheaper(system: System, rtol: float) -> bool:
+    """Tell whether conjugate gradients over all rows take hardly longer than random rows, even if all is well.
+
+    Where it is not, because b is noisy or A ill-conditioned, random rows were in vain.
+    """
+    n, p, entries = system.n_rows, system.n_columns, system.entries_per_row
+    digits = -math.log(min(max(rtol, 1e-16), 0.1))
+    passes = 2.0 + 2.0 * digits / math.log(max(n / p, 2.0))
+    find = _TIME_TO_FIND_A_ROW if _is_sparse(system) else 0.0
+    rows = _ROWS_TO_CONVERGE * p * digits / math.log(1e6)
+    return passes * n * entries < _HARDLY_LONGER * rows * (entries + find)

@@ -1,0 +1,175 @@
+"""What the ways to a least-squares solution cost for a system, and which of them pays: all rows, a sample, passes.
+
+The arithmetic of prices is in `rowsolve.policy.prices`; what is known of the rows is asked of the system.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from rowsolve._vectors import pairs_of
+from rowsolve.kernels.rows import CSRRows
+from rowsolve.policy import prices
+from rowsolve.policy.prices import (
+    FACTOR_PRODUCT,
+    FEW_NUMBERS,
+    PAIR,
+    PRODUCT,
+    QR_PER_PRODUCT,
+    SQUARES,
+    TRIANGLE,
+    a_pass,
+    compressed_at_once,
+    compressed_at_once_sparse,
+    dense_gram_of_sparse,
+    gram,
+    orthogonal,
+    passes_of_random_rows,
+)
+
+if TYPE_CHECKING:
+    from rowsolve._system import System
+
+__all__ = [
+    "LOOK_BLOCK",
+    "LOOK_SHARE",
+    "TO_BE_SURE",
+    "cheapest_sample",
+    "fits_lapack",
+    "has_time_for_qr",
+    "is_small",
+    "makes_a_band",
+    "passes_at_first",
+    "passes_left",
+    "price_of_all",
+    "price_of_passes",
+    "worth_a_look",
+]
+
+_SMALL = 2e9  # multiplications of a dense factor of all rows: some tenths of a second
+_LARGEST = 10_000  # columns, of a Gram matrix
+_COPIES = 3  # of A, while it is factored
+_UNEVEN, _MUCH_SLOWER = 2.0, 16.0  # norms of columns that differ by more make passes slower, by so much at most
+_LOCAL = 60.0  # the same where rows are between columns next to each other
+_PIVOTING = 10  # factorizations of the free columns, where there are bounds
+LOOK_SHARE = 8  # of all rows, at most one in so many
+_LEAST_WORK = 2_000_000  # numbers in A: for fewer a look takes longer than some passes
+LOOK_BLOCK = 12  # vectors among which outliers are looked for
+TO_BE_SURE = 100.0  # passes that a factor may cost which is only to tell what rounding hides
+
+
+def worth_a_look(system: System) -> bool:
+    """Tell whether a look at some rows costs little beside the passes that it may save."""
+    n, p = system.n_rows, system.n_columns
+    large = n * p >= _LEAST_WORK and n >= 2 * LOOK_SHARE * LOOK_BLOCK and p >= 4 * LOOK_BLOCK
+    return large and not isinstance(system.rows, CSRRows) and not system.stored
+
+
+def makes_a_band(system: System) -> bool:
+    """Tell whether sparse rows in memory leave a band that is factored in less time than a dense Gram matrix."""
+    layout, p = system.layout, system.n_columns
+    return layout is not None and prices.band(p, layout.width) < dense_gram_of_sparse(system.row_pairs, p)
+
+
+def price_of_all(system: System) -> float:
+    """Return the price of the least-squares solution from all rows; infinity if there is no room or no time for it."""
+    n, p, k = system.n_rows, system.n_columns, system.n_rhs
+    wide, bounded = n < p and not system.damp, system.bounds is not None
+    if wide and not bounded:
+        return math.inf
+    if makes_a_band(system) and not bounded:
+        assert system.layout is not None
+        return PAIR * system.row_pairs * (system.layout.gram is None) + prices.band(p, system.layout.width)
+    if p > _LARGEST or 8.0 * SQUARES * p * p > system.room:
+        return math.inf
+    if wide:
+        return orthogonal(n, p) if has_time_for_qr(system) else math.inf
+    if isinstance(system.rows, CSRRows):
+        n_pairs = n * system.entries_per_row**2 if system.stored else system.row_pairs
+        price = dense_gram_of_sparse(n_pairs, p)
+    else:
+        price = gram(n, p)
+    price += p**2 * k * PRODUCT + a_pass(n * system.entries_per_row, p, k, sparse=isinstance(system.rows, CSRRows))
+    products = n * system.entries_per_row * (system.entries_per_row if isinstance(system.rows, CSRRows) else p / 2)
+    return price if system.has_time_for(products + p**3 / 3) else math.inf
+
+
+def is_small(rows: Any, n_rows: int, n_columns: int, n_sides: int = 1) -> bool:
+    """Tell whether the least-squares solution of rows in memory takes little time, and nothing else takes less."""
+    if not isinstance(rows, CSRRows) or n_rows * n_columns <= FEW_NUMBERS:  # so few sparse rows are written out
+        return compressed_at_once(n_rows, n_columns, n_sides)
+    return compressed_at_once_sparse(n_rows, n_columns, rows.data.size, pairs_of(rows.indptr), n_sides)
+
+
+def fits_lapack(system: System) -> bool:
+    """Tell whether all rows can be written out in memory and factored in some tenths of a second."""
+    n, p = system.n_rows, system.n_columns
+    products = n * float(p) * min(n, p)
+    written = n * p <= FEW_NUMBERS or not isinstance(system.rows, CSRRows)
+    fits = written and products <= _SMALL and 8.0 * _COPIES * n * p <= system.room
+    return not system.stored and fits and has_time_for_qr(system)
+
+
+def has_time_for_qr(system: System) -> bool:
+    """Tell whether an orthogonal factor of all rows ends before the deadline."""
+    n, p = system.n_rows, system.n_columns
+    return system.has_time_for(QR_PER_PRODUCT * n * float(p) * min(n, p))
+
+
+def passes_at_first(system: System, digits: float) -> float:
+    """Predict how many passes it takes without a preconditioner, before the first.
+
+    As many as with random rows, for which the error falls by ``sqrt(p / n)`` a pass. Sparse rows between columns next
+    to each other (splines, grids, series) make a matrix that needs far more. So does an x within bounds that is one of
+    many.
+    """
+    if makes_a_band(system):
+        return _LOCAL
+    if system.bounds is not None and system.n_rows < system.n_columns and not system.damp:
+        return TO_BE_SURE
+    uneven = 1.0 if worth_a_look(system) else system.unevenness  # a look will tell more
+    slower = min(max(1.0, uneven / _UNEVEN), _MUCH_SLOWER)
+    return slower * passes_of_random_rows(system.n_rows, system.n_columns, digits)
+
+
+def passes_left(system: System, slopes: list[float], digits: float) -> float:
+    """Predict how many more passes it takes without a preconditioner.
+
+    None before there is something to go by. Slopes jump up and down, and outlying singular values hold up the first
+    passes: so the best of three, or of a quarter of them, are compared with the best of as many before. (Errors would
+    not do: they are known late if A has a null space.)
+    """
+    if len(slopes) == 1:
+        return passes_at_first(system, digits)
+    if len(slopes) < 8:
+        return 0.0
+    width = max(3, len(slopes) // 4)
+    fall = math.log(min(slopes[-2 * width : -width]) / min(slopes[-width:])) / width
+    return digits / fall if fall > 0.0 else math.inf
+
+
+def price_of_passes(system: System, count: float) -> float:
+    """Return the price of so many passes, each with a step of conjugate gradients."""
+    n, entries, p = system.n_rows, system.entries_per_row, system.n_columns
+    return count * a_pass(n * entries, p, system.n_rhs, sparse=isinstance(system.rows, CSRRows))
+
+
+def cheapest_sample(system: System, digits: float, which: str = "auto") -> tuple[int, float]:
+    """Return how many rows to factor, and the predicted price of the whole: a ``"sample"``, ``"all"``, or either.
+
+    With R from m rows the error falls by ``sqrt(p / m)`` a pass; with all rows it takes a pass or two.
+    """
+    n, p = system.n_rows, system.n_columns
+    fits = p <= _LARGEST and 8.0 * SQUARES * p * p <= system.room and system.bounds is None
+    samples = [m for m in (4 * p, 8 * p, 16 * p, 32 * p) if m < n and fits and which != "all"]
+    choices = {} if samples and which == "sample" else {n: price_of_all(system)}
+    if n in choices and system.bounds is not None:  # some factorizations of the free columns
+        choices[n] += _PIVOTING * FACTOR_PRODUCT * min(n, p) ** 3 / 3
+    for m in samples:
+        sparse = isinstance(system.rows, CSRRows)
+        price = dense_gram_of_sparse(m * system.entries_per_row**2, p) if sparse else gram(m, p)
+        steps = price_of_passes(system, 1.0) + TRIANGLE * p * p
+        choices[m] = price + steps * (1.0 + 2.0 * digits / math.log(m / p))
+    best = min(choices, key=choices.__getitem__)
+    return best, choices[best]
