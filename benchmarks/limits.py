@@ -24,6 +24,7 @@ import rowsolve
 from rowsolve._system import System
 from rowsolve._threads import available_cores
 from rowsolve.experiments.problems import gaussian_system
+from rowsolve.lstsq.state import compress
 from rowsolve.methods.oblivious import Chains
 from rowsolve.race.machine import describe
 from rowsolve.sources import open_rows
@@ -33,6 +34,7 @@ REPEATS = 11
 REST = 0.1  # seconds after a product: threads of BLAS spin for a while on cores that others need
 SHAPES = [(50_000, 1_000), (20_000, 4_000), (200_000, 200)]
 WORK = 32_000_000  # numbers read in a measurement: long bursts, so that waking the threads does not count
+GRAM_SHAPES = [(200_000, 5), (150_000, 25), (100_000, 70), (30_000, 150), (30_000, 300), (20_000, 1_000)]
 STEP_SHAPE = (10_000, 1_000)
 STEP_METHODS = {
     "cyclic": rowsolve.Cyclic(),
@@ -119,6 +121,24 @@ def steps() -> dict[str, Any]:
     return {"shape": list(STEP_SHAPE), "microseconds_a_step": a_step, "rows_a_step": rows_a_step}
 
 
+def grams(threads: int) -> list[dict[str, Any]]:
+    """Measure ``A'A`` and ``A'b`` in one read against two products by numpy, each after a rest."""
+    found = []
+    for n, p in GRAM_SHAPES:
+        rng = np.random.default_rng(0)
+        A, b = rng.standard_normal((n, p)), rng.standard_normal((n, 1))
+        runs = {"rowsolve": lambda A=A, b=b: compress(A, b, threads), "numpy": lambda A=A, b=b: (A.T @ A, A.T @ b)}
+        least = dict.fromkeys(runs, np.inf)
+        for _ in range(REPEATS):
+            for name, run in runs.items():
+                time.sleep(1.5 * REST)
+                started = time.perf_counter()
+                run()
+                least[name] = min(least[name], time.perf_counter() - started)
+        found.append({"shape": [n, p], "milliseconds": {name: 1e3 * value for name, value in least.items()}})
+    return found
+
+
 def growth(threads: int) -> dict[str, Any]:
     """Measure whole solves at growing n, all taking turns."""
     systems = {n: gaussian_system(n, 1_000, 0) for n in (20_000, 50_000, 200_000)}
@@ -157,7 +177,12 @@ def main() -> None:
         for dtype in ("float64", "float32"):
             found["bandwidth"].append(bandwidth(*shape, dtype, threads))
             print(found["bandwidth"][-1])
-    for name, measure in (("steps", steps), ("growth", lambda: growth(threads)), ("latency_ms", latency)):
+    for name, measure in (
+        ("steps", steps),
+        ("grams", lambda: grams(threads)),
+        ("growth", lambda: growth(threads)),
+        ("latency_ms", latency),
+    ):
         found[name] = measure()
         print(name, found[name])
     RESULT.parent.mkdir(exist_ok=True)

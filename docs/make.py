@@ -88,6 +88,12 @@ def limits() -> str:
     shape = " x ".join(f"{size:,}" for size in steps["shape"])
     lines += ["", f"A step on {shape}, one thread:", "", "| method | microseconds | plain steps |", "|---|---|---|"]
     lines += [f"| {name} | {us:.2f} | {us / plain:.1f} |" for name, us in steps["microseconds_a_step"].items()]
+    lines += ["", f"`A.T @ A` and `A.T @ b`, {found['threads']} threads, milliseconds:", "",
+              "| A | numpy | rowsolve | ratio |", "|---|---|---|---|"]  # fmt: skip
+    for one in found["grams"]:
+        numpy, ours = one["milliseconds"]["numpy"], one["milliseconds"]["rowsolve"]
+        shape = " x ".join(f"{size:,}" for size in one["shape"])
+        lines.append(f"| {shape} | {numpy:.2f} | {ours:.2f} | {numpy / ours:.1f} |")
     seconds = found["growth"]["seconds"]
     growth = ", ".join(f"{1e3 * value:.1f} ms at n = {int(n):,}" for n, value in seconds.items())
     latency = ", ".join(f"{name} {value:.2f} ms" for name, value in found["latency_ms"].items())
