@@ -79,7 +79,7 @@ def timed(runs: dict[str, Run], before: Run, after: Run) -> dict[str, float]:
             least[name] = min(least[name], time.perf_counter() - started)
             after()
         done += 1
-        rounds = 12 if min(least.values()) < SHORT else 3 if min(least.values()) > LONG else 5
+        rounds = 8 if min(least.values()) < SHORT else 3 if min(least.values()) > LONG else 5
     return least
 
 

@@ -9,14 +9,16 @@ import reprlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
+from itertools import pairwise
 from os import PathLike
 from typing import Any
 
 import numpy as np
 
-from rowsolve._threads import available_cores
+from rowsolve._threads import available_cores, run_together
 from rowsolve._vectors import sum_of_squares
-from rowsolve.kernels.rows import DenseRows, frozen
+from rowsolve.kernels.rows import DenseRows, frozen, write_out
 from rowsolve.methods import METHODS, Method, Refined
 from rowsolve.methods.base import positive_integer
 from rowsolve.sources import Source, Store, StoredRows, open_rows
@@ -159,7 +161,10 @@ def written_out(source: Source) -> Source:
         return source
     if 8.0 * n * p > free_memory() / 2:
         return source
-    return replace(source, rows=DenseRows(frozen(source.as_matrix().toarray())), entries_per_row=float(p), matrix=None)
+    values, parts = np.empty((n, p)), available_cores() if n * p > _MOST_NUMBERS else 1
+    edges = [n * part // parts for part in range(parts + 1)]
+    run_together([partial(write_out, source.rows, *part, values) for part in pairwise(edges)])  # scipy takes far longer
+    return replace(source, rows=DenseRows(frozen(values)), entries_per_row=float(p), matrix=None)
 
 
 def stored_of(source: Source, method: Method | None) -> bool:

@@ -428,6 +428,17 @@ def inspect_rows(rows, b, start, x, limit, scale, off, gradient, touched, odd): 
 
 
 @kernel
+def write_out(rows, start, stop, out):  # out: OUT
+    """Write the sparse rows from `start` to `stop` in full."""
+    for i in range(start, stop):
+        row = out[i]
+        for j in range(row.size):
+            row[j] = 0.0
+        for k in range(rows.indptr[i], rows.indptr[i + 1]):
+            row[rows.indices[k]] = rows.data[k]
+
+
+@kernel
 def look_at_sides(b, largest, lowest, highest):  # largest, lowest, highest: OUT
     """Find the largest entry of each row of `b`, and the rows with the lowest and the highest of each column."""
     low, high = b[0].copy(), b[0].copy()

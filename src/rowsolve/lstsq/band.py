@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from rowsolve.kernels.gradient import add_band
-from rowsolve.lstsq.normal import WELL, GramFactor, noise_of
+from rowsolve.lstsq.normal import EVEN, WELL, GramFactor, noise_of
 from rowsolve.lstsq.orthogonal import orthonormal
 from rowsolve.lstsq.state import Compressed, rows_of, sides_of
 
@@ -144,9 +144,14 @@ def factor_band(band: Band, damp: float = 0.0) -> BandFactor | None:
     if not (diagonal.min() > 0.0 and diagonal.max() < math.inf):
         return None
     roots = np.concatenate([np.sqrt(diagonal), np.ones(wide)])
-    scaled = band.values / roots[:p, None]
-    scaled /= np.lib.stride_tricks.sliding_window_view(roots, wide)[:p]
-    scaled[:, 0] = 1.0
+    if roots[:p].max() <= EVEN * roots[:p].min():  # one unit for all will do
+        roots[:] = roots[:p].max()
+        scaled = band.values / roots[0] ** 2
+        scaled[:, 0] = diagonal / roots[0] ** 2
+    else:
+        scaled = band.values / roots[:p, None]
+        scaled /= np.lib.stride_tricks.sliding_window_view(roots, wide)[:p]
+        scaled[:, 0] = 1.0
     found = _factor_without_dependent(scaled)
     if found is None:
         return None

@@ -13,12 +13,12 @@ from scipy.linalg import lapack
 from rowsolve.lstsq.orthogonal import orthonormal
 from rowsolve.lstsq.state import Compressed
 
-__all__ = ["WELL", "Fit", "GramFactor", "factor_gram", "fit_normal", "noise_of"]
+__all__ = ["EVEN", "WELL", "Fit", "GramFactor", "factor_gram", "fit_normal", "noise_of"]
 
 _EPS = float(np.finfo(float).eps)
 WELL = 1e-6  # reciprocal condition of the triangle of a Gram matrix that refinement can make up for
 _INDEPENDENT = 1e-5  # the same of the columns that a Gram matrix tells from those that depend on them
-_EVEN = 2.0  # columns whose lengths differ by less need not be made equal
+EVEN = 2.0  # columns whose lengths differ by less need not be made equal
 _IN_RANGE = 1e100  # lengths of columns whose squares make a Gram matrix
 _VECTORS = 4
 _SUMS = 8.0  # units of rounding in a sum over all rows
@@ -144,7 +144,7 @@ def factor_gram(gram: np.ndarray, damp: float = 0.0) -> GramFactor | None:
 def _scaled(gram: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Return a copy for columns of one length; `lengths` become one number if they differ little."""
     largest = float(lengths.max())
-    if largest <= _EVEN * float(lengths.min()):
+    if largest <= EVEN * float(lengths.min()):
         lengths[:] = largest
         return gram / (largest * largest)
     scaled = gram / lengths[:, None]

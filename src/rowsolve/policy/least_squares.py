@@ -14,6 +14,8 @@ from rowsolve.policy import prices
 from rowsolve.policy.prices import (
     FACTOR_PRODUCT,
     FEW_NUMBERS,
+    FEWEST_PASSES,
+    LITTLE,
     PAIR,
     PRODUCT,
     QR_PER_PRODUCT,
@@ -51,7 +53,7 @@ _SMALL = 2e9  # multiplications of a dense factor of all rows: some tenths of a 
 _LARGEST = 10_000  # columns, of a Gram matrix
 _COPIES = 3  # of A, while it is factored
 _UNEVEN, _MUCH_SLOWER = 2.0, 16.0  # norms of columns that differ by more make passes slower, by so much at most
-_LOCAL = 60.0  # the same where rows are between columns next to each other
+_LOCAL = 100.0  # the same where rows are between columns next to each other
 _PIVOTING = 10  # factorizations of the free columns, where there are bounds
 LOOK_SHARE = 8  # of all rows, at most one in so many
 _LEAST_WORK = 2_000_000  # numbers in A: for fewer a look takes longer than some passes
@@ -130,6 +132,8 @@ def passes_at_first(system: System, digits: float) -> float:
         return TO_BE_SURE
     uneven = 1.0 if worth_a_look(system) else system.unevenness  # a look will tell more
     slower = min(max(1.0, uneven / _UNEVEN), _MUCH_SLOWER)
+    if isinstance(system.rows, CSRRows) and price_of_passes(system, FEWEST_PASSES) <= LITTLE * price_of_all(system):
+        slower = 1.0  # some passes will show it: a few columns that are far longer do not matter
     return slower * passes_of_random_rows(system.n_rows, system.n_columns, digits)
 
 
@@ -162,12 +166,13 @@ def cheapest_sample(system: System, digits: float, which: str = "auto") -> tuple
     """
     n, p = system.n_rows, system.n_columns
     fits = p <= _LARGEST and 8.0 * SQUARES * p * p <= system.room and system.bounds is None
+    sparse = isinstance(system.rows, CSRRows)
+    fits &= not sparse or which == "sample"  # of sparse rows, a sample leaves columns without a number
     samples = [m for m in (4 * p, 8 * p, 16 * p, 32 * p) if m < n and fits and which != "all"]
     choices = {} if samples and which == "sample" else {n: price_of_all(system)}
     if n in choices and system.bounds is not None:  # some factorizations of the free columns
         choices[n] += _PIVOTING * FACTOR_PRODUCT * min(n, p) ** 3 / 3
     for m in samples:
-        sparse = isinstance(system.rows, CSRRows)
         price = dense_gram_of_sparse(m * system.entries_per_row**2, p) if sparse else gram(m, p)
         steps = price_of_passes(system, 1.0) + TRIANGLE * p * p
         choices[m] = price + steps * (1.0 + 2.0 * digits / math.log(m / p))
