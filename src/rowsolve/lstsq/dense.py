@@ -30,6 +30,7 @@ _LEAST = 1e-280  # sum of squares below which rows may be too small to be square
 _BLOCK = 64  # columns that LAPACK takes at a time
 _IN_RANGE = 1e100  # lengths of columns whose squares are well in range
 _MANY, _LONG = 1e6, 100_000  # multiplications, or numbers, for which a Gram matrix takes less time than QR
+_ONE_THREAD, _NARROW = 8192, 128  # numbers, and columns, for which LAPACK takes one thread: to ask for that takes longer
 _FEW_SIDES = 4  # right-hand sides that are factored together with A
 _FEW_NUMBERS = 200_000  # in A: products in extended precision take some ms
 _EPS_LONG = float(np.finfo(np.longdouble).eps)  # on some systems no better than that of float64
@@ -60,11 +61,13 @@ def fit(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: An
     """
     n, p = A.shape
     found, work = None, n * float(p) * min(n, p)
-    if n > p:
+    width, plain = p + b.shape[1], not damp and b.shape[1] <= _FEW_SIDES
+    if n > p and plain and n * width <= _ONE_THREAD and width <= _NARROW:
+        found = _at_a_glance(A, b, x0, tolerance)
+    if n > p and found is None:
         with blas_threads(math.inf, 1):
-            width = p + b.shape[1]
-            tiny = n * width**2 <= _MANY and n * width <= _LONG and b.shape[1] <= _FEW_SIDES
-            found = _at_a_glance(A, b, x0, tolerance) if tiny and not damp else None
+            small = n * width**2 <= _MANY and _ONE_THREAD < n * width <= _LONG
+            found = _at_a_glance(A, b, x0, tolerance) if small and plain else None
             found = found or _by_squares(A, b, x0, damp, tolerance, threads)
     if found is not None:
         return found
