@@ -27,3 +27,14 @@ def test_blas_threads__keep_short_calls_to_one_as_well():
     with blas_threads(10.0, 2):
         assert threads_now() == {1}
     assert threads_now() == before
+
+
+def test_blas_threads__of_overlapping_blocks_are_restored_at_the_end():
+    before = threads_now()
+    first, second = blas_threads(1e10, 2), blas_threads(10.0, 2)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__()
+    assert threads_now() == {1}
+    second.__exit__()
+    assert threads_now() == before

@@ -7,8 +7,8 @@ out among our own, except in calls so long that this does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -17,29 +17,53 @@ __all__ = ["blas_threads"]
 _LONG = 1e9  # multiplications: about 50 ms
 
 
-@contextmanager
-def blas_threads(work: float, threads: int) -> Iterator[None]:
+class blas_threads:  # noqa: N801  it is used as a function
     """Keep BLAS to one thread for the time of a block, or to `threads` if calls of so many multiplications are long.
 
-    With an infinite `work` it takes `threads` in any case. It holds for the whole process while it lasts. Short calls
+    With an infinite `work` it takes `threads` in any case. It holds for the whole process while it lasts; of blocks in
+    several threads, the last that began counts, and what was before is restored when all have ended. Short calls
     need it as much as others: numpy and scipy each have a library of their own, and when the threads of one wait for
     cores on which those of the other spin, a solve with a small triangle takes milliseconds. (threadpoolctl's own
-    context takes three times as long.)
+    context takes far longer, after a rest as long as a small solve.)
     """
-    libraries, count = _libraries(), threads if work > _LONG else 1
-    before = [library.get_num_threads() for library in libraries]
-    try:
-        for library in libraries:
-            library.set_num_threads(count)
-        yield
-    finally:
-        for library, number in zip(libraries, before, strict=True):
-            library.set_num_threads(number)
+
+    _lock = threading.Lock()
+    _active: list[blas_threads] = []  # noqa: RUF012  shared by all, on purpose
+    _before: list[int] = []  # noqa: RUF012
+
+    def __init__(self, work: float, threads: int) -> None:
+        self._count = threads if work > _LONG else 1
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._active:
+                self._before[:] = [get() for get, _ in _controls()]
+            self._active.append(self)
+            for _, set_threads in _controls():
+                set_threads(self._count)
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._active.remove(self)
+            counts = [self._active[-1]._count] * len(self._before) if self._active else self._before
+            for (_, set_threads), count in zip(_controls(), counts, strict=True):
+                set_threads(count)
 
 
 @cache  # to look for the libraries takes a millisecond
-def _libraries() -> list[Any]:
+def _controls() -> list[tuple[Callable[[], int], Callable[[int], Any]]]:
+    """Return what tells and what sets the number of threads of each library."""
     import scipy.linalg  # noqa: F401 (its library must be there to be found)
     from threadpoolctl import ThreadpoolController
 
-    return ThreadpoolController().select(user_api="blas").lib_controllers
+    libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+    return [_functions_of(library) or (library.get_num_threads, library.set_num_threads) for library in libraries]
+
+
+def _functions_of(library: Any) -> tuple[Any, Any] | None:
+    """Return the two functions of an OpenBLAS with threads of its own; None for other libraries."""
+    find = getattr(library, "_get_symbol", None)
+    if find is None or library.internal_api != "openblas" or getattr(library, "threading_layer", "") != "pthreads":
+        return None
+    found = find("openblas_get_num_threads"), find("openblas_set_num_threads")
+    return None if None in found else found
