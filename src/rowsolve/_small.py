@@ -28,6 +28,7 @@ __all__ = ["solve_at_once", "solve_small"]
 _EPS = {kind: float(np.finfo(kind).eps) for kind in "fd"}  # single and double precision
 _TINY = 1e5  # multiplications: there is nothing to decide
 _LARGEST_X = 1e150
+_MOST_NUMBERS = 1_000_000  # of an A that is written out where squares of sparse rows do not tell x
 _NOTHING = np.empty(0)
 _IN_RANGE = 1e200  # sums of squares that are well in range
 
@@ -73,9 +74,12 @@ def solve_small(
     (n, p), sides, n_numbers, itemsize = A.shape, b.reshape(len(b), -1), A.size, A.dtype.itemsize
     starts = np.zeros((sides.shape[1], p)) if x0 is None else np.atleast_2d(x0)
     with np.errstate(all="ignore"):
+        found = None
         if not isinstance(A, np.ndarray) and n * p > FEW_NUMBERS:
             found = fit_sparse(A, sides, starts, damp, tolerance, threads)
-        else:
+            if found is None and n * p > _MOST_NUMBERS:
+                return None
+        if found is None:
             A = A if isinstance(A, np.ndarray) else A.toarray()
             found = fit(A.astype(float, copy=False), sides, starts, damp, tolerance, threads)
     if found is None:

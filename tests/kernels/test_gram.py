@@ -4,10 +4,22 @@ import numpy as np
 import pytest
 
 from rowsolve.kernels.gradient import add_gradients
-from rowsolve.kernels.gram import add_products, room_for_products
+from rowsolve.kernels.gram import add_products, place_of_sides, room_for_products
 from rowsolve.kernels.rows import DenseRows, frozen
 
-SHAPES = [(1, 1, 1), (3, 1, 1), (9, 2, 3), (51, 8, 1), (300, 23, 2), (200, 24, 1), (77, 47, 30), (70, 80, 0)]
+SHAPES = [
+    (1, 1, 1),
+    (3, 1, 1),
+    (9, 2, 3),
+    (51, 8, 1),
+    (300, 23, 2),
+    (200, 24, 1),
+    (77, 47, 30),
+    (70, 80, 0),
+    (90, 3, 8),
+    (60, 24, 7),
+    (300, 10, 35),
+]
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -18,18 +30,21 @@ def test_adds_the_products_of_all_columns(n, p, k, order, dtype):
     values = rng.standard_normal((2 * n, p)).astype(dtype)[::2]
     values = frozen(values if order == "strided" else np.array(values, order=order))
     sides, first = frozen(rng.standard_normal((n, k))), n // 3
-    out = room_for_products(p + k)
+    out, at = room_for_products(p, k), place_of_sides(p, k)
     add_products(values, sides, 0, first, out)
     add_products(values, sides, first, n, out)
-    both = np.hstack([values.astype(float), sides])
-    np.testing.assert_allclose(np.triu(out[: p + k, : p + k]), np.triu(both.T @ both), rtol=1e-12, atol=1e-12)
+    A = values.astype(float)
+    np.testing.assert_allclose(np.triu(out[:p, :p]), np.triu(A.T @ A), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(out[:p, at : at + k], A.T @ sides, rtol=1e-12, atol=1e-12)
+    if at == p:  # a few sides
+        np.testing.assert_allclose(np.triu(out[p : p + k, p : p + k]), np.triu(sides.T @ sides), rtol=1e-12, atol=1e-12)
 
 
 def test_numbers_beyond_a_row_count_for_nothing():
     """Whole vectors are read: what follows in memory must not matter, nor anything beyond the last row be read."""
     values = np.ones((100, 3))
     values[60:] = np.nan
-    out = room_for_products(4)
+    out = room_for_products(3, 1)
     add_products(frozen(values), frozen(np.ones((100, 1))), 0, 60, out)
     np.testing.assert_array_equal(np.triu(out[:4, :4]), np.triu(np.full((4, 4), 60.0)))
 

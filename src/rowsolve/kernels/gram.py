@@ -14,10 +14,19 @@ from rowsolve._simd import LANES, PANEL, add_tile, copy_to_panels
 _NUMBERS, _FEWEST_ROWS, _MOST_ROWS = 1 << 16, 64, 128  # of a block, which stays in the cache of a core
 
 
-def room_for_products(n_columns):
-    """Return zeros that `add_products` can add to: so many rows and columns, and some more."""
-    size = -(-n_columns // PANEL) * PANEL
-    return np.zeros((size, size))
+def place_of_sides(n_columns, n_sides):
+    """Return the first column of the right-hand sides in what `add_products` makes.
+
+    A few follow the columns of A; many begin with a panel, so that they are copied in vectors.
+    """
+    return n_columns if n_sides < LANES else -(-n_columns // PANEL) * PANEL
+
+
+def room_for_products(n_columns, n_sides):
+    """Return zeros that `add_products` can add to: columns of A down, these and the right-hand sides across."""
+    rows = n_columns + (n_sides if n_sides < LANES else 0)
+    width = -(-(place_of_sides(n_columns, n_sides) + n_sides) // PANEL) * PANEL
+    return np.zeros((-(-rows // LANES) * LANES, width))
 
 
 @kernel
@@ -33,17 +42,26 @@ def _copy_rows(values, sides, start, stop, panels):  # panels: INOUT
         panel, c = panels[j // PANEL], j % PANEL
         for i in range(safe if values.flags.c_contiguous else start, stop):
             panel[i - start, c] = values[i, j]
+    first, safe = p if k < LANES else -(-p // PANEL) * PANEL, start
+    if k >= LANES:
+        safe = max(start, min(stop, n - 1))
+        for i in range(start, safe):
+            copy_to_panels(sides, i, panels[first // PANEL :], i - start, k)
     for j in range(k):
-        panel, c = panels[(p + j) // PANEL], (p + j) % PANEL
-        for i in range(start, stop):
+        panel, c = panels[(first + j) // PANEL], (first + j) % PANEL
+        for i in range(safe, stop):
             panel[i - start, c] = sides[i, j]
 
 
 @kernel
 def add_products(values, sides, start, stop, out):  # out: INOUT
-    """Add the products of the columns of `values` and `sides` over rows `start` to `stop` to the upper triangle."""
-    n_columns = values.shape[1] + sides.shape[1]
-    n_panels, n_vectors = -(-n_columns // PANEL), -(-n_columns // LANES)
+    """Add products of columns over rows `start` to `stop`: those of `values` with each other, and with `sides`.
+
+    Only the upper triangle counts. Of a few sides the products with each other are there as well.
+    """
+    p, k = values.shape[1], sides.shape[1]
+    n_columns = (p if k < LANES else -(-p // PANEL) * PANEL) + k
+    n_panels, n_vectors, n_tiles = -(-n_columns // PANEL), -(-n_columns // LANES), out.shape[0] // LANES
     size = max(_FEWEST_ROWS, min(_MOST_ROWS, _NUMBERS // n_columns))
     panels = np.zeros((n_panels, size, PANEL))
     for first in range(start, stop, size):
@@ -51,5 +69,5 @@ def add_products(values, sides, start, stop, out):  # out: INOUT
         _copy_rows(values, sides, first, last, panels)
         for panel in range(n_panels):
             wide = min(PANEL // LANES, n_vectors - panel * (PANEL // LANES))
-            for tile in range(panel * (PANEL // LANES) + wide):
+            for tile in range(min(n_tiles, panel * (PANEL // LANES) + wide)):
                 add_tile(panels, tile, panel, last - first, wide, out)

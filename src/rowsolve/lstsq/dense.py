@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy.linalg import lapack
 
 from rowsolve._blas import blas_threads
-from rowsolve._vectors import pairs_of
 from rowsolve.kernels.gradient import widest_row
 from rowsolve.lstsq.band import NARROW, Layout, compress_to_band, factor_band
 from rowsolve.lstsq.normal import Fit, GramFactor, factor_gram, fit_normal
 from rowsolve.lstsq.orthogonal import Orthogonal, orthonormal
 from rowsolve.lstsq.state import compress, rows_of, slopes_at
-from rowsolve.policy.prices import band, dense_gram_of_sparse
 
 __all__ = ["Fit", "fit", "fit_sparse", "sample_agrees"]
 
@@ -30,7 +28,8 @@ _LEAST = 1e-280  # sum of squares below which rows may be too small to be square
 _BLOCK = 64  # columns that LAPACK takes at a time
 _IN_RANGE = 1e100  # lengths of columns whose squares are well in range
 _MANY, _LONG = 1e6, 100_000  # multiplications, or numbers, for which a Gram matrix takes less time than QR
-_ONE_THREAD, _NARROW = 8192, 128  # numbers, and columns, for which LAPACK takes one thread: to ask for that takes longer
+_ONE_THREAD, _NARROW = 8192, 128  # numbers, and columns, for which LAPACK takes one thread by itself
+_BANDED = 4  # times its width, that a band has columns to be worth while
 _FEW_SIDES = 4  # right-hand sides that are factored together with A
 _FEW_NUMBERS = 200_000  # in A: products in extended precision take some ms
 _EPS_LONG = float(np.finfo(np.longdouble).eps)  # on some systems no better than that of float64
@@ -81,11 +80,11 @@ def fit(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: An
 def fit_sparse(A: Any, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: Any, threads: int = 1) -> Fit | None:
     """Do the same for a CSR matrix, by the normal equations alone: as a narrow band, if they are one as they come."""
     with blas_threads(math.inf, 1):
-        widest = widest_row(rows_of(A))
-        if widest <= NARROW and band(A.shape[1], widest) < dense_gram_of_sparse(pairs_of(A.indptr), A.shape[1]):
+        widest, factor = widest_row(rows_of(A)), cast(GramFactor | None, None)
+        if _BANDED * widest <= A.shape[1] and widest <= NARROW:
             state = compress_to_band(A, b, Layout(widest))
-            factor: GramFactor | None = factor_band(state.gram, damp)
-        else:
+            factor = factor_band(state.gram, damp)
+        if factor is None:
             state = compress(A, b)
             factor = factor_gram(state.gram, damp)
         if factor is None:

@@ -17,7 +17,7 @@ import numpy as np
 from rowsolve._blas import blas_threads
 from rowsolve._threads import run_together
 from rowsolve.kernels.gradient import add_gradients, add_gram, add_sides
-from rowsolve.kernels.gram import add_products, room_for_products
+from rowsolve.kernels.gram import add_products, place_of_sides, room_for_products
 from rowsolve.kernels.rows import CSRRows, DenseRows, frozen
 
 __all__ = ["Compressed", "compress", "on_threads", "rows_of", "sides_of", "slopes_at"]
@@ -58,7 +58,8 @@ def compress(A: Any, b: np.ndarray, threads: int = 1) -> Compressed:
     """Compress the rows of `A`, an array or a sparse matrix, with the right-hand sides `b` of shape (n, k)."""
     if not isinstance(A, np.ndarray):
         return Compressed(_dense_gram(A), sides_of(A, b), np.vecdot(b.T, b.T), A.shape[0])
-    work, (p, k) = A.size * max(_READING, float(A.shape[1])), (A.shape[1], b.shape[1])
+    p, k = A.shape[1], b.shape[1]
+    work = len(A) * (p + k) * max(_READING if A.flags.c_contiguous else 2.0 * _READING, float(p))
     if work <= _FEW_PRODUCTS:
         rows = A.astype(float, copy=False)
         return Compressed(rows.T @ rows, rows.T @ b, np.vecdot(b.T, b.T), len(A))
@@ -66,8 +67,9 @@ def compress(A: Any, b: np.ndarray, threads: int = 1) -> Compressed:
     total = parts[0]
     for part in parts[1:]:  # the same sum whichever thread was first
         total += part
-    squares = total.diagonal()[p : p + k].copy()
-    return Compressed(total[:p, :p], np.ascontiguousarray(total[:p, p : p + k]), squares, len(A))
+    first = place_of_sides(p, k)
+    squares = total.diagonal()[p : p + k].copy() if first == p else np.einsum("ij,ij->j", b, b)
+    return Compressed(total[:p, :p], np.ascontiguousarray(total[:p, first : first + k]), squares, len(A))
 
 
 def slopes_at(A: Any, b: np.ndarray, x: np.ndarray, threads: int = 1) -> tuple[np.ndarray, np.ndarray]:
@@ -91,8 +93,8 @@ def on_threads(call: Callable[[int, int], Any], n_rows: int, work: float, thread
 
 
 def _products_of_part(A: np.ndarray, b: np.ndarray, start: int, stop: int) -> np.ndarray:
-    """Return the upper triangle of ``[A b]'[A b]`` of some rows, with more rows and columns that count for nothing."""
-    out = room_for_products(A.shape[1] + b.shape[1])
+    """Return ``A'A`` and ``A'b`` of some rows, side by side (see `add_products`)."""
+    out = room_for_products(A.shape[1], b.shape[1])
     add_products(A, b, start, stop, out)
     return out
 

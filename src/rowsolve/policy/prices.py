@@ -40,6 +40,7 @@ PRODUCT = 0.009  # a multiplication in ``A'A``, of which one triangle is compute
 ORTHOGONAL_PRODUCT = 0.15  # a multiplication in QR, which takes two for each of the other
 SPARSE_NUMBER = 1.0  # to read a sparse number in a pass and use it twice
 PAIR = 2.5  # a product of two numbers of a sparse row, added to a dense Gram matrix
+_COLUMNS_IN_CACHE, _NEAR = 1000.0, 0.1  # of a Gram matrix that does not stay there; what is left of a price if it does
 PAIR_OF_SPARSE = 8.0  # the same, added to a sparse Gram matrix
 BAND_PRODUCT, BAND_NUMBER = 0.025, 6.0  # a multiplication in the factor of a band; a number of it, in some solves
 CALLS_OF_SCIPY = 1e5  # what scipy takes to multiply the smallest sparse matrices and to order the columns
@@ -75,7 +76,8 @@ def a_pass(n_numbers: float, n_columns: float, n_sides: int = 1, *, sparse: bool
 
 def dense_gram_of_sparse(n_pairs: float, n_columns: float) -> float:
     """Return the price of the dense Gram matrix of sparse rows with so many pairs of numbers, and its factor."""
-    return PAIR * n_pairs + FACTOR_PRODUCT * n_columns**3 / 3 + GRAM_ENTRY * n_columns**2
+    far = min(1.0, max(_NEAR, n_columns / _COLUMNS_IN_CACHE))  # a small matrix stays in the cache
+    return far * PAIR * n_pairs + FACTOR_PRODUCT * n_columns**3 / 3 + GRAM_ENTRY * n_columns**2
 
 
 def band(n_columns: float, width: float) -> float:
