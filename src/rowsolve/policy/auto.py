@@ -184,13 +184,14 @@ def _price_of_random_rows(system: System) -> float:
 
 
 def _passes_are_cheaper(system: System, rtol: float) -> bool:
-    """Tell whether conjugate gradients over all rows take hardly longer than random rows, even if all is well.
+    """Tell whether conjugate gradients over all rows take less time than random rows, even if all is well.
 
-    Where it is not, because b is noisy or A ill-conditioned, random rows were in vain.
+    Or hardly more, where there are few rows: if b is noisy or A ill-conditioned, random rows were in vain.
     """
     n, p, entries = system.n_rows, system.n_columns, system.entries_per_row
     digits = -math.log(min(max(rtol, 1e-16), 0.1))
     passes = 2.0 + 2.0 * digits / math.log(max(n / p, 2.0))
     find = _TIME_TO_FIND_A_ROW if _is_sparse(system) else 0.0
     rows = _ROWS_TO_CONVERGE * p * digits / math.log(1e6)
-    return passes * n * entries < _HARDLY_LONGER * rows * (entries + find)
+    longer = _HARDLY_LONGER if n < _WORTH_A_SAMPLE * p else 1.0
+    return passes * n * entries < longer * rows * (entries + find)
