@@ -80,8 +80,7 @@ def test_differences__leave_one_direction_open_in_each_part_of_a_network(parts, 
 def test_band_that_is_nearly_singular__has_no_factor():
     A = sparse.diags_array([1.0, 1e-8 - 1.0], offsets=[0, 1], shape=(49, 50)).tocsr()
     assert fitted(sparse.vstack([A, 1e-9 * sparse.eye_array(50)]).tocsr(), np.ones((99, 1)))[1] is None
-    zero = sparse.csr_array(np.diag([1.0, 0.0, 2.0]))
-    assert fitted(zero, np.ones((3, 1)))[1] is None
+    assert fitted(sparse.csr_array((3, 3)), np.ones((3, 1)))[1] is None
 
 
 def test_columns__of_a_band():
@@ -97,3 +96,18 @@ def test_widest_row__is_told_by_the_ends_of_rows():
     assert widest_row(rows_of(A)) == 2
     empty = sparse.csr_array((3, 4))
     assert widest_row(rows_of(empty)) == 0
+
+
+@pytest.mark.parametrize("uneven", [False, True])
+def test_columns_without_a_number__are_zero_in_x(uneven):
+    rng = np.random.default_rng(5)
+    A = differences(60).tolil()
+    A[:, [0, 17, 59]] = 0.0
+    A = sparse.csr_array(A * (np.geomspace(1, 100, 60) if uneven else 1.0))
+    A.eliminate_zeros()
+    b = rng.standard_normal((A.shape[0], 1))
+    state = compress_to_band(A, b, look_for_band(A, widest_row(rows_of(A))))
+    factor = factor_band(state.gram)
+    found = fit_normal(state, factor, np.zeros((1, 60)), 0.0, Tolerance(1e-8, 0.0, 2.0**-52), partial(slopes_at, A, b))
+    assert found.rank == 57
+    np.testing.assert_allclose(found.x.T, np.linalg.lstsq(A.toarray(), b, rcond=None)[0], rtol=1e-9, atol=1e-12)

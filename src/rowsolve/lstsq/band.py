@@ -141,8 +141,10 @@ def factor_band(band: Band, damp: float = 0.0) -> BandFactor | None:
     """
     (p, wide), order = band.values.shape, band.order
     diagonal = band.values[:, 0] + damp * damp
-    if not (diagonal.min() > 0.0 and diagonal.max() < math.inf):
+    zero = np.flatnonzero(diagonal == 0.0)  # columns without a number
+    if not (diagonal.min() >= 0.0 and 0.0 < diagonal.max() < math.inf):
         return None
+    diagonal[zero] = diagonal.max()
     roots = np.concatenate([np.sqrt(diagonal), np.ones(wide)])
     if roots[:p].max() <= EVEN * roots[:p].min():  # one unit for all will do
         roots[:] = roots[:p].max()
@@ -152,7 +154,7 @@ def factor_band(band: Band, damp: float = 0.0) -> BandFactor | None:
         scaled = band.values / roots[:p, None]
         scaled /= np.lib.stride_tricks.sliding_window_view(roots, wide)[:p]
         scaled[:, 0] = 1.0
-    found = _factor_without_dependent(scaled)
+    found = _factor_without_dependent(scaled, zero.tolist())
     if found is None:
         return None
     factor = BandFactor(found[0], roots[:p], order, found[1])
@@ -162,11 +164,13 @@ def factor_band(band: Band, damp: float = 0.0) -> BandFactor | None:
     return factor if factor.rcond > WELL else None
 
 
-def _factor_without_dependent(scaled: np.ndarray) -> tuple[np.ndarray, list[int]] | None:
-    """Factor a band; columns that depend on others are replaced by those of the identity, one by one; a few at most."""
-    dropped: list[int] = []
-    work = scaled
-    while len(dropped) <= _MOST_DROPPED:
+def _factor_without_dependent(scaled: np.ndarray, zero: list[int]) -> tuple[np.ndarray, list[int]] | None:
+    """Factor a band; columns that depend on others are replaced by those of the identity, one by one; a few at most.
+
+    Those that are `zero` are so already, but for their diagonal.
+    """
+    dropped, work, most = list(zero), scaled, len(zero) + _MOST_DROPPED
+    while len(dropped) <= most:
         lower, info = lapack.dpbtrf(work.T, lower=1)
         pivots = lower[0, : info - 1] if info > 0 else lower[0]
         small = np.flatnonzero(pivots < _DEPENDENT)
@@ -174,7 +178,7 @@ def _factor_without_dependent(scaled: np.ndarray) -> tuple[np.ndarray, list[int]
             return lower, dropped
         j = int(small[0]) if small.size else info - 1
         dropped.append(j)
-        if len(dropped) == 1:
+        if work is scaled:
             work = scaled.copy()
         work[j], work[j, 0] = 0.0, 1.0
         for d in range(1, min(scaled.shape[1] - 1, j) + 1):
