@@ -178,7 +178,7 @@ def solve(
         A, b, memory, n_threads, check_finite=check_finite, all_of_it=whole
     ) as (given, sides, eps):  # fmt: skip
         chosen = _validate.method_of(method, sides)
-        source = _validate.written_out(given) if chosen is None and memory is None else given
+        source = _validate.written_out(given, n_threads) if chosen is None and memory is None else given
         stored = _validate.stored_of(source, chosen)
         start = _validate.start_of(x0, source.shape[1], sides)
         limits = _validate.bounds_of(bounds, source.shape[1], sides, chosen)
@@ -190,13 +190,12 @@ def solve(
         max_rows = _rows_allowed(max_passes, seconds, source)
         check = _validate.check_of(check)
         drop = _validate.outliers_of(outliers, chosen, sides, plain=damping == 0.0 and limits is None)
-        generator = rng if rng is None else _validate.generator_of(rng)  # to start one takes a while
+        generator = _validate.generator_of(rng)
         at_once = checkpoint is None and not resume and callback is None and memory is None and not drop
         if at_once and limits is None and check == "sampled" and _is_small(chosen, source, sides, max_rows, seconds):
             solution = solve_small(source.as_matrix(), sides, start, damping, tolerance, n_threads, auto=chosen is None)
             if solution is not None:
                 return _as_given(solution, b)
-        generator = _validate.generator_of(rng) if generator is None else generator
         kind = StoredSystem if stored else System
         system = kind(source, sides, Clock(seconds), n_threads, damping, limits)  # type: ignore[arg-type]
         if memory is not None and not stored:

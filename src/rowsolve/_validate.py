@@ -154,14 +154,14 @@ def _sides_of(values: Any, source: Source, place: str, *, check_finite: bool = T
     return frozen(sides), max(source.eps, eps)
 
 
-def written_out(source: Source) -> Source:
+def written_out(source: Source, threads: int) -> Source:
     """Return sparse rows in memory that are dense as dense ones: these take less memory, and far less time."""
     n, p = source.shape
     if isinstance(source, StoredRows) or isinstance(source.rows, DenseRows) or source.n_numbers <= _DENSE * n * p:
         return source
     if 8.0 * n * p > free_memory() / 2:
         return source
-    values, parts = np.empty((n, p)), available_cores() if n * p > _MOST_NUMBERS else 1
+    values, parts = np.empty((n, p)), threads if n * p > _MOST_NUMBERS else 1
     edges = [n * part // parts for part in range(parts + 1)]
     run_together([partial(write_out, source.rows, *part, values) for part in pairwise(edges)])  # scipy takes far longer
     return replace(source, rows=DenseRows(frozen(values)), entries_per_row=float(p), matrix=None)

@@ -76,8 +76,8 @@ class Spectrum(NamedTuple):
 
 # What is looked for in a state that was read (see `rowsolve._state`).
 OUTLIERS = named(Outliers, vectors=array("outliers", "p"), weights=array("outliers"), largest=number)
-LOOK_SHARED = named(Shared, equations=array("r", "p"), targets=sided("r"), n_rows=integer(1, "n"), mean=number)
-SPECTRUM = named(Spectrum, unevenness=number, shared=optional(LOOK_SHARED))
+_SHARED = named(Shared, equations=array("r", "p"), targets=sided("r"), n_rows=integer(1, "n"), mean=number)
+SPECTRUM = named(Spectrum, unevenness=number, shared=optional(_SHARED))
 
 
 def look_at_spectrum(system: System, rng: np.random.Generator) -> Spectrum:
