@@ -1,4 +1,4 @@
-"""Small dense systems at once: no stages, no kernels, no monitor; the same x as `rowsolve.methods.exact` finds."""
+"""Small systems at once, dense or sparse: no stages and no monitor; the same x as `rowsolve.methods.exact` finds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rowsolve._threads import available_cores
 from rowsolve._vectors import norms, sum_of_squares
 from rowsolve._words import FOR_FAR_ROWS, by_least_squares, by_rank, converged, far_rows, rows_for_the_tail, too_precise
 from rowsolve.kernels.rows import frozen, residuals
-from rowsolve.lstsq.dense import fit, fit_sparse, sample_agrees
+from rowsolve.lstsq.dense import Fit, fit, fit_sparse, sample_agrees
 from rowsolve.lstsq.state import rows_of
 from rowsolve.policy.auto import SMALL, TALL
 from rowsolve.policy.prices import FEW_NUMBERS, compressed_at_once, worth_a_sample
@@ -74,14 +74,7 @@ def solve_small(
     (n, p), sides, n_numbers, itemsize = A.shape, b.reshape(len(b), -1), A.size, A.dtype.itemsize
     starts = np.zeros((sides.shape[1], p)) if x0 is None else np.atleast_2d(x0)
     with np.errstate(all="ignore"):
-        found = None
-        if not isinstance(A, np.ndarray) and n * p > FEW_NUMBERS:
-            found = fit_sparse(A, sides, starts, damp, tolerance, threads)
-            if found is None and n * p > _MOST_NUMBERS:
-                return None
-        if found is None:
-            A = A if isinstance(A, np.ndarray) else A.toarray()
-            found = fit(A.astype(float, copy=False), sides, starts, damp, tolerance, threads)
+        found = _fit(A, sides, starts, damp, tolerance, threads)
     if found is None:
         return None
     sizes = norms(found.x)
@@ -97,8 +90,7 @@ def solve_small(
     history.add("refined", rows_read, time.perf_counter() - started, math.nan, error)
     off = _NOTHING
     if auto and good and not damp and b.ndim == 1 and n >= TALL * p and residual.relative > CLEAN:
-        rows = rows_for_the_tail(n)
-        off = b[rows] - A[rows] @ found.x[0] if isinstance(A, np.ndarray) else _residuals(A, b, rows, found.x[0])
+        off = _residuals(A, b, rows_for_the_tail(n), found.x[0])
         rows_read += off.size
     about = found.rank, p, x0 is not None and bool(x0.any()), found.has_gap
     return Solution(
@@ -121,8 +113,21 @@ def solve_small(
     )
 
 
+def _fit(A: Any, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: Any, threads: int) -> Fit | None:
+    """Fit, with sparse rows written out if they are few, or not too many where their squares do not tell x."""
+    dense, n_numbers = isinstance(A, np.ndarray), A.shape[0] * A.shape[1]
+    if not dense and n_numbers > FEW_NUMBERS:
+        found = fit_sparse(A, b, x0, damp, tolerance, threads)
+        if found is not None or n_numbers > _MOST_NUMBERS:
+            return found
+    rows = A if dense else A.toarray()
+    return fit(rows.astype(float, copy=False), b, x0, damp, tolerance, threads)
+
+
 def _residuals(A: Any, b: np.ndarray, rows: Any, x: np.ndarray) -> np.ndarray:
-    """Return ``b - A x`` in some rows of a CSR matrix: to take them out of it takes far longer."""
+    """Return ``b - A x`` in some rows of a matrix; those of a sparse one are not taken out of it, which takes long."""
+    if isinstance(A, np.ndarray):
+        return b[rows] - A[rows] @ x
     order = np.arange(b.size)[rows]
     out = np.empty(order.size)
     residuals(rows_of(A), frozen(b), order, np.ascontiguousarray(x), out)

@@ -51,7 +51,7 @@ def warm_up(method: Method, source: Source, threads: int, *, many: bool = False)
         if hasattr(steps, "set_out"):  # it may do without passes here
             steps.set_out()
         if isinstance(rows, DenseRows):  # so few rows are multiplied by BLAS
-            add_products(rows.values, frozen(np.ones((8, 1))), 0, 8, room_for_products(3, 1))
+            add_products(rows.values, frozen(np.ones((8, 1))), 3, 0, 8, room_for_products(3, 1))
     limit = np.array([np.inf])
     sampled_check(system, x, limit, rng)
     if not many:

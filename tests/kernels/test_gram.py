@@ -31,8 +31,8 @@ def test_adds_the_products_of_all_columns(n, p, k, order, dtype):
     values = frozen(values if order == "strided" else np.array(values, order=order))
     sides, first = frozen(rng.standard_normal((n, k))), n // 3
     out, at = room_for_products(p, k), place_of_sides(p, k)
-    add_products(values, sides, 0, first, out)
-    add_products(values, sides, first, n, out)
+    add_products(values, sides, at, 0, first, out)
+    add_products(values, sides, at, first, n, out)
     A = values.astype(float)
     np.testing.assert_allclose(np.triu(out[:p, :p]), np.triu(A.T @ A), rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(out[:p, at : at + k], A.T @ sides, rtol=1e-12, atol=1e-12)
@@ -45,7 +45,7 @@ def test_numbers_beyond_a_row_count_for_nothing():
     values = np.ones((100, 3))
     values[60:] = np.nan
     out = room_for_products(3, 1)
-    add_products(frozen(values), frozen(np.ones((100, 1))), 0, 60, out)
+    add_products(frozen(values), frozen(np.ones((100, 1))), 3, 0, 60, out)
     np.testing.assert_array_equal(np.triu(out[:4, :4]), np.triu(np.full((4, 4), 60.0)))
 
 

@@ -30,43 +30,38 @@ def room_for_products(n_columns, n_sides):
 
 
 @kernel
-def _copy_rows(values, sides, start, stop, panels):  # panels: INOUT
-    """Copy rows and their right-hand sides; what comes after them in the last panel counts for nothing."""
-    (n, p), k = values.shape, sides.shape[1]
-    safe = stop
-    if values.flags.c_contiguous:  # whole vectors are read, beyond the end of a row
-        safe = max(start, min(stop, n - -(-LANES // p)))
-        for i in range(start, safe):
-            copy_to_panels(values, i, panels, i - start, p)
+def _copy_rows(values, start, stop, panels, first, in_vectors):  # panels: INOUT
+    """Copy rows to columns `first` and following; `in_vectors` if they are in C order and begin with a panel.
+
+    Whole vectors are read, beyond the end of a row: what they leave behind the last column counts for nothing.
+    """
+    n, p = values.shape
+    one_by_one = start
+    if in_vectors:
+        one_by_one = max(start, min(stop, n - -(-LANES // p)))
+        for i in range(start, one_by_one):
+            copy_to_panels(values, i, panels[first // PANEL :], i - start, p)
     for j in range(p):
-        panel, c = panels[j // PANEL], j % PANEL
-        for i in range(safe if values.flags.c_contiguous else start, stop):
-            panel[i - start, c] = values[i, j]
-    first, safe = p if k < LANES else -(-p // PANEL) * PANEL, start
-    if k >= LANES:
-        safe = max(start, min(stop, n - 1))
-        for i in range(start, safe):
-            copy_to_panels(sides, i, panels[first // PANEL :], i - start, k)
-    for j in range(k):
         panel, c = panels[(first + j) // PANEL], (first + j) % PANEL
-        for i in range(safe, stop):
-            panel[i - start, c] = sides[i, j]
+        for i in range(one_by_one, stop):
+            panel[i - start, c] = values[i, j]
 
 
 @kernel
-def add_products(values, sides, start, stop, out):  # out: INOUT
+def add_products(values, sides, place, start, stop, out):  # out: INOUT
     """Add products of columns over rows `start` to `stop`: those of `values` with each other, and with `sides`.
 
-    Only the upper triangle counts. Of a few sides the products with each other are there as well.
+    Right-hand sides begin with column `place` (see `place_of_sides`). Only the upper triangle counts. Of a few sides
+    the products with each other are there as well.
     """
-    p, k = values.shape[1], sides.shape[1]
-    n_columns = (p if k < LANES else -(-p // PANEL) * PANEL) + k
+    n_columns, in_order = place + sides.shape[1], values.flags.c_contiguous
     n_panels, n_vectors, n_tiles = -(-n_columns // PANEL), -(-n_columns // LANES), out.shape[0] // LANES
     size = max(_FEWEST_ROWS, min(_MOST_ROWS, _NUMBERS // n_columns))
     panels = np.zeros((n_panels, size, PANEL))
     for first in range(start, stop, size):
         last = min(first + size, stop)
-        _copy_rows(values, sides, first, last, panels)
+        _copy_rows(values, first, last, panels, 0, in_order)
+        _copy_rows(sides, first, last, panels, place, sides.shape[1] >= LANES)
         for panel in range(n_panels):
             wide = min(PANEL // LANES, n_vectors - panel * (PANEL // LANES))
             for tile in range(min(n_tiles, panel * (PANEL // LANES) + wide)):

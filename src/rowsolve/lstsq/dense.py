@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from functools import lru_cache, partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack
@@ -28,7 +29,7 @@ _LEAST = 1e-280  # sum of squares below which rows may be too small to be square
 _BLOCK = 64  # columns that LAPACK takes at a time
 _IN_RANGE = 1e100  # lengths of columns whose squares are well in range
 _MANY, _LONG = 1e6, 100_000  # multiplications, or numbers, for which a Gram matrix takes less time than QR
-_ONE_THREAD, _NARROW = 8192, 128  # numbers, and columns, for which LAPACK takes one thread by itself
+_ONE_THREAD, _FEW_COLUMNS = 8192, 128  # numbers, and columns, for which LAPACK takes one thread by itself
 _BANDED = 4  # times its width, that a band has columns to be worth while
 _FEW_SIDES = 4  # right-hand sides that are factored together with A
 _FEW_NUMBERS = 200_000  # in A: products in extended precision take some ms
@@ -58,16 +59,15 @@ def fit(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: An
     threads : int
         How many may work.
     """
-    n, p = A.shape
-    found, work = None, n * float(p) * min(n, p)
-    width, plain = p + b.shape[1], not damp and b.shape[1] <= _FEW_SIDES
-    if n > p and plain and n * width <= _ONE_THREAD and width <= _NARROW:
-        found = _at_a_glance(A, b, x0, tolerance)
+    (n, p), k, found = A.shape, b.shape[1], None
+    width, work = p + k, n * float(p) * min(n, p)
+    if n > p and not damp and k <= _FEW_SIDES and n * width**2 <= _MANY and n * width <= _LONG:
+        alone = n * width <= _ONE_THREAD and width <= _FEW_COLUMNS  # to ask BLAS for one thread takes a while
+        with nullcontext() if alone else blas_threads(math.inf, 1):
+            found = _at_a_glance(A, b, x0, tolerance)
     if n > p and found is None:
         with blas_threads(math.inf, 1):
-            small = n * width**2 <= _MANY and _ONE_THREAD < n * width <= _LONG
-            found = _at_a_glance(A, b, x0, tolerance) if small and plain else None
-            found = found or _by_squares(A, b, x0, damp, tolerance, threads)
+            found = _by_squares(A, b, x0, damp, tolerance, threads)
     if found is not None:
         return found
     total = float(np.einsum("ij,ij->", A, A))
@@ -80,7 +80,8 @@ def fit(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: An
 def fit_sparse(A: Any, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: Any, threads: int = 1) -> Fit | None:
     """Do the same for a CSR matrix, by the normal equations alone: as a narrow band, if they are one as they come."""
     with blas_threads(math.inf, 1):
-        widest, factor = widest_row(rows_of(A)), cast(GramFactor | None, None)
+        widest = widest_row(rows_of(A))
+        factor: GramFactor | None = None
         if _BANDED * widest <= A.shape[1] and widest <= NARROW:
             state = compress_to_band(A, b, Layout(widest))
             factor = factor_band(state.gram, damp)

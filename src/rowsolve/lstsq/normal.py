@@ -241,10 +241,8 @@ def _with_null_space(
         null = both[:, k:]
         is_null = (np.sqrt(squares[k:]) <= limit * norms(factor.lengths * null)).all()
         change = factor.solve(slope)
-        size, turned = (
-            norms(factor.lengths * change[:, :k]),
-            max(turned, float(norms(change[:, k:])[0] / norms(null)[0])),
-        )
+        size = norms(factor.lengths * change[:, :k])
+        turned = max(turned, float(norms(change[:, k:])[0] / norms(null)[0]))
         both = both + change
         x, r = both[:, :k], np.sqrt(squares[:k])
         rounding = _rounding(state, factor, norms(factor.lengths * x), r, tolerance)

@@ -94,8 +94,9 @@ def on_threads(call: Callable[[int, int], Any], n_rows: int, work: float, thread
 
 def _products_of_part(A: np.ndarray, b: np.ndarray, start: int, stop: int) -> np.ndarray:
     """Return ``A'A`` and ``A'b`` of some rows, side by side (see `add_products`)."""
-    out = room_for_products(A.shape[1], b.shape[1])
-    add_products(A, b, start, stop, out)
+    p, k = A.shape[1], b.shape[1]
+    out = room_for_products(p, k)
+    add_products(A, b, place_of_sides(p, k), start, stop, out)
     return out
 
 
