@@ -22,16 +22,19 @@ from numba.extending import intrinsic, overload
 __all__ = [
     "LANES",
     "PANEL",
+    "STRIP",
     "add_four_vectors",
     "add_narrow_rows",
+    "add_strip",
     "add_tile",
     "copy_to_panels",
     "count_bits",
-    "fetch_line",
     "measure_four_vectors",
     "measure_vectors",
     "move_and_measure_vectors",
+    "takes_blocks",
     "takes_narrow_rows",
+    "turn_block",
     "whole_vectors",
 ]
 
@@ -45,6 +48,7 @@ _ZERO = ir.Constant(_VECTOR, [ir.Constant(_DOUBLE, 0.0)] * _WIDTH)
 # A tile of a Gram matrix is kept in registers: as many rows of it as numbers in a vector, and three vectors in each.
 LANES = 8 if llvmlite.binding.get_host_cpu_features().get("avx512f") else 4
 PANEL = 3 * LANES
+STRIP = LANES * LANES  # rows in Fortran order that are taken at a time: what is left of them stays in registers
 _WIDE = ir.VectorType(_DOUBLE, LANES)
 _NEAR = 2  # fetch into the second cache: the first is full of what is worked on
 
@@ -94,6 +98,18 @@ def add_narrow_rows(
     return (0.0, 0.0)
 
 
+def add_strip(turned: Any, b: Any, weight: float, i: int, vectors: Any, sums: Any) -> tuple[float, ...]:
+    """Do what `kernels.gradient.add_gradients` does, for `STRIP` rows from `i`, which are columns of `turned`.
+
+    `sums` has `LANES` places for each entry of the result, to be added up later. Returns the sums of squares.
+    """
+    part = turned[:, i : i + STRIP]
+    r, q = weight * b[i : i + STRIP] - vectors[0] @ part, -(vectors[1] @ part)
+    sums[0, :, 0] += part @ r
+    sums[1, :, 0] += part @ q
+    return r @ r, q @ q
+
+
 def copy_to_panels(values: Any, i: int, panels: Any, r: int, n: int) -> None:
     """Copy the first `n` columns of row `i`, and up to `LANES` numbers more, to row `r` of panels of `PANEL` columns.
 
@@ -115,8 +131,17 @@ def add_tile(panels: Any, tile: int, panel: int, n_rows: int, n_vectors: int, ou
     out[i : i + LANES, j : j + n_vectors * LANES] += left.T @ right
 
 
-def fetch_line(values: Any, i: int) -> None:
-    """Ask for the cache line of a number of a contiguous vector, to be used later."""
+def takes_blocks(turned: Any) -> bool:
+    """Tell whether `turn_block` takes this array: one in C order."""
+    return turned.flags.c_contiguous
+
+
+def turn_block(turned: Any, j: int, i: int, target: Any, r: int, c: int, ahead: int) -> None:
+    """Copy the transpose of ``turned[j : j + LANES, i : i + LANES]`` to `target`, from row `r` and column `c`.
+
+    The numbers that are `ahead` columns further in `turned` are asked for, to be used later.
+    """
+    target[r : r + LANES, c : c + LANES] = turned[j : j + LANES, i : i + LANES].T
 
 
 def count_bits(word: Any) -> int:
@@ -124,22 +149,27 @@ def count_bits(word: Any) -> int:
     return int(word).bit_count()
 
 
-@overload(fetch_line)
-def _fetch_line(values, i):
-    def form(values, i):
-        _line_fetched(values, i)  # type: ignore[call-arg]
+@overload(takes_blocks)
+def _takes_blocks(turned):
+    contiguous = turned.layout == "C"
+    return lambda turned: contiguous
+
+
+@overload(turn_block)
+def _turn_block(turned, j, i, target, r, c, ahead):
+    if turned.layout != "C":
+        return lambda turned, j, i, target, r, c, ahead: None
+
+    def form(turned, j, i, target, r, c, ahead):
+        _block_turned(turned, j, i, target, r, c, ahead)  # type: ignore[call-arg]
 
     return form
 
 
 @intrinsic
-def _line_fetched(_, values, i):
-    def generate(context, builder, signature, arguments):
-        start, _ = _array(context, builder, signature.args[0], arguments[0])
-        _prefetch(builder, builder.gep(start, [arguments[1]]))
-        return context.get_dummy_value()
-
-    return types.void(values, types.int64), generate
+def _block_turned(_, turned, j, i, target, r, c, ahead):
+    places = (types.int64, types.int64)
+    return types.void(turned, *places, target, *places, types.int64), _generate_turn
 
 
 @overload(count_bits)
@@ -231,6 +261,22 @@ def _narrow_rows_of_three(_, values, b, weight, i, count, vectors, out):
 
 def _signature_of_narrow(values, b, vectors, out):
     return types.UniTuple(types.float64, 2)(values, b, types.float64, types.int64, types.int64, vectors, out)
+
+
+@overload(add_strip)
+def _add_strip(turned, b, weight, i, vectors, sums):
+    if turned.layout != "C":
+        return lambda turned, b, weight, i, vectors, sums: (0.0, 0.0)
+
+    def form(turned, b, weight, i, vectors, sums):
+        return _strip_added(turned, b, weight, i, vectors, sums)  # type: ignore[call-arg]
+
+    return form
+
+
+@intrinsic
+def _strip_added(_, turned, b, weight, i, vectors, sums):
+    return types.UniTuple(types.float64, 2)(turned, b, types.float64, types.int64, vectors, sums), _generate_strip
 
 
 @overload(copy_to_panels)
@@ -391,6 +437,34 @@ def _generate_copy(context, builder, signature, arguments):
     return context.get_dummy_value()
 
 
+def _generate_turn(context, builder, signature, arguments):
+    """Emit loads of as many vectors as they have lanes, exchanges between pairs of them, and as many stores.
+
+    Vectors whose numbers differ by 1, 2 or 4 exchange the lanes whose numbers differ by as much.
+    """
+    (source, shape), (target, sizes) = (_array(context, builder, signature.args[k], arguments[k]) for k in (0, 3))
+    j, i, r, c, ahead = (arguments[k] for k in (1, 2, 4, 5, 6))
+    single, vectors = signature.args[0].dtype == types.float32, []
+    for k in range(LANES):
+        row = builder.gep(source, [builder.add(builder.mul(builder.add(j, _INDEX(k)), shape[1]), i)])
+        vectors.append(_load_wide(builder, row, _INDEX(0), single=single))
+        _prefetch(builder, builder.gep(row, [ahead]))
+    apart = 1
+    while apart < LANES:
+        kept = [lane if not lane & apart else LANES + lane - apart for lane in range(LANES)]
+        moved = [lane + apart if not lane & apart else LANES + lane for lane in range(LANES)]
+        for k in [k for k in range(LANES) if not k & apart]:
+            pair = vectors[k], vectors[k + apart]
+            vectors[k], vectors[k + apart] = (
+                builder.shuffle_vector(*pair, ir.Constant(ir.VectorType(_INT, LANES), lanes)) for lanes in (kept, moved)
+            )
+        apart *= 2
+    for k, vector in enumerate(vectors):
+        place = builder.add(builder.mul(builder.add(r, _INDEX(k)), sizes[1]), c)
+        builder.store(vector, builder.bitcast(builder.gep(target, [place]), _WIDE.as_pointer()), align=8)
+    return context.get_dummy_value()
+
+
 def _generate_tile(n_vectors, context, builder, signature, arguments):
     """Emit a loop over rows that keeps all sums in registers, and adds them to `out` at its end."""
     panels, sizes = _array(context, builder, signature.args[0], arguments[0])
@@ -464,6 +538,54 @@ def _generate_narrow(n_vectors, context, builder, signature, arguments):
         where = builder.bitcast(builder.gep(out, [place]), _WIDE.as_pointer())
         builder.store(builder.fadd(_load_wide(builder, out, place), found), where, align=8)
     return cgutils.pack_array(builder, sums[-2:])
+
+
+def _generate_strip(context, builder, signature, arguments):
+    """Emit two loops over columns: one takes them from b, the other adds them up; what is left stays in registers."""
+    turned, shape = _array(context, builder, signature.args[0], arguments[0])
+    (n_columns, n_rows), single = shape, signature.args[0].dtype == types.float32
+    b, vectors, sums = _places_of(context, builder, signature, arguments, (1, 4, 5))
+    weight, i = _spread(builder, arguments[2], _WIDE), arguments[3]
+    offsets = [builder.add(i, _INDEX(v * LANES)) for v in range(STRIP // LANES)]
+
+    def column(j):
+        start = builder.gep(turned, [builder.mul(j, n_rows)])
+        return start, [_load_wide(builder, start, offset, single=single) for offset in offsets]
+
+    def minus(total, a, b):
+        return builder.fsub(total, builder.fmul(a, b, flags=_FLAGS), flags=_FLAGS)
+
+    def take(j, left):
+        _, here = column(j)
+        places = j, builder.add(n_columns, j)
+        steps = [_spread(builder, builder.load(builder.gep(vectors, [place])), _WIDE) for place in places]
+        return [minus(left[k], here[k % len(here)], steps[k // len(here)]) for k in range(len(left))]
+
+    nothing = ir.Constant(_WIDE, [ir.Constant(_DOUBLE, 0.0)] * LANES)
+    known = [builder.fmul(weight, _load_wide(builder, b, offset)) for offset in offsets]
+    left = _loop(builder, _INDEX(0), n_columns, 1, [*known, *[nothing] * len(known)], take)
+
+    def add(j, none):
+        start, here = column(j)
+        for v in range(0, len(here), 2 if single else 1):  # a cache line of the next rows each
+            _prefetch(builder, builder.gep(start, [builder.add(offsets[v], _INDEX(STRIP))]))
+        for c, place in enumerate((j, builder.add(n_columns, j))):
+            where = builder.mul(place, _INDEX(LANES))
+            total = _load_wide(builder, sums, where)
+            for one, other in zip(here, left[c * len(here) :], strict=False):
+                total = _add_product(builder, total, one, other)
+            builder.store(total, builder.bitcast(builder.gep(sums, [where]), _WIDE.as_pointer()), align=8)
+        return none
+
+    _loop(builder, _INDEX(0), n_columns, 1, [], add)
+    squares = [nothing, nothing]
+    for k, vector in enumerate(left):
+        squares[k // len(known)] = _add_product(builder, squares[k // len(known)], vector, vector)
+    total = builder.module.declare_intrinsic(
+        f"llvm.vector.reduce.fadd.v{LANES}f64", (), ir.FunctionType(_DOUBLE, [_DOUBLE, _WIDE])
+    )
+    found = [builder.call(total, [_DOUBLE(0.0), vector], fastmath=_FLAGS) for vector in squares]
+    return cgutils.pack_array(builder, found)
 
 
 def _load_wide(builder, data, place, *, single=False):

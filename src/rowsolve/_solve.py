@@ -66,7 +66,7 @@ def solve(
         ``(A_chunk, b_chunk)``, with None for `b`. If `b` names columns of the file of `A`, `A` is the
         others. A column that holds no numbers, or lacks a value, raises ValueError. float32 and float64 are kept; x is
         computed in float64 in any case. C order is fast. Fortran order works without a copy: passes over all rows take
-        one to three times as long, and rows at random, which ``"auto"`` then avoids, up to 15 times.
+        up to 1.5 times as long, and rows at random, which ``"auto"`` then avoids, up to 15 times.
     b : array_like of shape (n,) or (n, k), or path
         A vector, or k right-hand sides (sparse ones are made dense), which are solved for at once: each row of A is
         read once for all of them. Not every method can (``"direct"``, ``"refined"``, and those that draw rows without

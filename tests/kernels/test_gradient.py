@@ -56,7 +56,7 @@ def test_solve_transposed__undoes_the_product():
     np.testing.assert_allclose(vectors, wanted, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (7, 3), (70, 4), (700, 9), (40, 130)])
+@pytest.mark.parametrize("shape", [(1, 1), (7, 3), (70, 4), (700, 9), (40, 130), (2500, 11)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_gradients__of_rows_in_fortran_order_are_those_of_others(shape, dtype):
     rng = np.random.default_rng(shape)

@@ -14,20 +14,21 @@ from rowsolve._jit import kernel, row_primitive
 from rowsolve._simd import (
     LANES,
     PANEL,
+    STRIP,
     add_four_vectors,
     add_narrow_rows,
-    fetch_line,
+    add_strip,
     measure_four_vectors,
+    takes_blocks,
     takes_narrow_rows,
     whole_vectors,
 )
 from rowsolve.kernels.rows import CSRRows, DenseRows, add_row_to_both, measure_row
+from rowsolve.kernels.turned import turn
 
 # Rows whose sums are made apart before they are added to the others. A number that is added to a long sum is rounded as
 # the sum is, so n rows added one after another lose sqrt(n) times as much as their sum has to.
 ROWS_OF_A_SUM = 256
-_NUMBERS_OF_A_TILE = 60_000  # rows in Fortran order that stay in the cache, with as many that come next
-LINE = 8  # numbers in a cache line
 _ENTRIES_OF_A_SUM = 64  # the same for sparse rows: numbers, for each column
 
 
@@ -41,45 +42,37 @@ def _add_and_clear(g, h, out):  # g, h, out: INOUT
 
 @kernel
 def _gradient_by_columns(turned, b, weight, start, stop, vectors, out, squares):
-    """Take a tile of rows in Fortran order at a time, so small that it stays in the cache, column by column.
+    """Take a strip of rows in Fortran order at a time, which stays in the cache, column by column.
 
-    `turned` is the transpose, whose rows are the columns. Four of them at a time load and store residuals once.
+    `turned` is the transpose, whose rows are the columns. What is left of the rows is copied into C order.
     """
-    x, z, p = vectors[0], vectors[1], turned.shape[0]
-    tile = max(32, min(512, _NUMBERS_OF_A_TILE // p))
-    off, of_probe = np.empty(tile), np.empty(tile)
-    for first in range(start, stop, tile):
-        last = min(first + tile, stop)
-        r, q = off[: last - first], of_probe[: last - first]
-        for i in range(r.size):
-            r[i], q[i] = weight * b[first + i], 0.0
-        for j in range(0, p - 3, 4):
-            _take_columns(turned, j, first, last, x, z, r, q)
-        for j in range(p - p % 4, p):
-            column = turned[j][first:last]
-            for i in range(r.size):
-                r[i] -= column[i] * x[j]
-                q[i] -= column[i] * z[j]
-        for j in range(p):
-            column, total, probe_total = turned[j][first:last], 0.0, 0.0
-            for i in range(r.size):
-                total += column[i] * r[i]
-                probe_total += column[i] * q[i]
-            out[0, j] += total
-            out[1, j] += probe_total
-            for i in range(last, min(last + tile, stop), LINE):  # else each column would be waited for
-                fetch_line(turned[j], i)
-        for i in range(r.size):
-            squares[0] += r[i] * r[i]
-            squares[1] += q[i] * q[i]
+    p = turned.shape[0]
+    sums, first, n_summed = np.zeros((2, p, LANES)), start, 0
+    if takes_blocks(turned):
+        while first + STRIP <= stop:
+            of_x, of_probe = add_strip(turned, b, weight, first, vectors, sums)
+            squares[0] += of_x
+            squares[1] += of_probe
+            first += STRIP
+            n_summed += STRIP // LANES
+            if n_summed >= ROWS_OF_A_SUM or first + STRIP > stop:
+                _add_lanes(sums, out)
+                n_summed = 0
+    for i in range(first, stop, STRIP):
+        tile = np.empty((min(STRIP, stop - i), p))
+        turn(turned, i, i + len(tile), tile)
+        _gradient_by_rows(tile, b[i : i + len(tile)], weight, 0, len(tile), vectors, out, squares)
 
 
 @kernel
-def _take_columns(turned, j, first, last, x, z, r, q):  # r, q: INOUT
-    a, c, d, e = turned[j][first:last], turned[j + 1][first:last], turned[j + 2][first:last], turned[j + 3][first:last]
-    for i in range(r.size):
-        r[i] -= a[i] * x[j] + c[i] * x[j + 1] + d[i] * x[j + 2] + e[i] * x[j + 3]
-        q[i] -= a[i] * z[j] + c[i] * z[j + 1] + d[i] * z[j + 2] + e[i] * z[j + 3]
+def _add_lanes(sums, out):  # sums, out: INOUT
+    for c in range(2):
+        for j in range(out.shape[1]):
+            total = 0.0
+            for k in range(LANES):
+                total += sums[c, j, k]
+                sums[c, j, k] = 0.0
+            out[c, j] += total
 
 
 @kernel
@@ -101,14 +94,20 @@ def _narrow_gradient(values, b, weight, start, stop, vectors, out, squares):
 
 
 def _dense_gradient(rows, b, weight, start, stop, vectors, out, squares):
+    if rows.values.strides[0] < rows.values.strides[1]:
+        _gradient_by_columns(rows.values.T, b, weight, start, stop, vectors, out, squares)
+    else:
+        _gradient_by_rows(rows.values, b, weight, start, stop, vectors, out, squares)
+
+
+@kernel
+def _gradient_by_rows(values, b, weight, start, stop, vectors, out, squares):
     """Take four rows at a time: the vectors, too, are loaded and stored, and a row is no longer than they are.
 
     The next four are asked for from memory meanwhile, two while these are measured and two while they are added.
     """
-    if rows.values.strides[0] < rows.values.strides[1]:
-        _gradient_by_columns(rows.values.T, b, weight, start, stop, vectors, out, squares)
-        return
-    values, x, z, g, h = rows.values, vectors[0], vectors[1], np.zeros_like(out[0]), np.zeros_like(out[1])
+    rows = DenseRows(values)
+    x, z, g, h = vectors[0], vectors[1], np.zeros_like(out[0]), np.zeros_like(out[1])
     if takes_narrow_rows(values) and x.size <= PANEL:
         start = _narrow_gradient(values, b, weight, start, stop, vectors, out, squares)
     fours, last = start + (stop - start) // 4 * 4, stop - 1

@@ -10,6 +10,7 @@ import numpy as np
 
 from rowsolve._jit import kernel
 from rowsolve._simd import LANES, PANEL, add_tile, copy_to_panels
+from rowsolve.kernels.turned import turn
 
 _NUMBERS, _FEWEST_ROWS, _MOST_ROWS = 1 << 16, 64, 128  # of a block, which stays in the cache of a core
 
@@ -31,12 +32,16 @@ def room_for_products(n_columns, n_sides):
 
 @kernel
 def _copy_rows(values, start, stop, panels, first, in_vectors):  # panels: INOUT
-    """Copy rows to columns `first` and following; `in_vectors` if they are in C order and begin with a panel.
+    """Copy rows to columns `first` and following; `in_vectors` if they begin with a panel.
 
     Whole vectors are read, beyond the end of a row: what they leave behind the last column counts for nothing.
     """
     n, p = values.shape
     one_by_one = start
+    if in_vectors and not values.flags.c_contiguous:
+        for j in range(0, p, PANEL):
+            turn(values.T[j : j + PANEL], start, stop, panels[(first + j) // PANEL])
+        return
     if in_vectors:
         one_by_one = max(start, min(stop, n - -(-LANES // p)))
         for i in range(start, one_by_one):
@@ -54,13 +59,13 @@ def add_products(values, sides, place, start, stop, out):  # out: INOUT
     Right-hand sides begin with column `place` (see `place_of_sides`). Only the upper triangle counts. Of a few sides
     the products with each other are there as well.
     """
-    n_columns, in_order = place + sides.shape[1], values.flags.c_contiguous
+    n_columns = place + sides.shape[1]
     n_panels, n_vectors, n_tiles = -(-n_columns // PANEL), -(-n_columns // LANES), out.shape[0] // LANES
     size = max(_FEWEST_ROWS, min(_MOST_ROWS, _NUMBERS // n_columns))
     panels = np.zeros((n_panels, size, PANEL))
     for first in range(start, stop, size):
         last = min(first + size, stop)
-        _copy_rows(values, first, last, panels, 0, in_order)
+        _copy_rows(values, first, last, panels, 0, True)
         _copy_rows(sides, first, last, panels, place, sides.shape[1] >= LANES)
         for panel in range(n_panels):
             wide = min(PANEL // LANES, n_vectors - panel * (PANEL // LANES))

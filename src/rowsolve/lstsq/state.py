@@ -59,7 +59,7 @@ def compress(A: Any, b: np.ndarray, threads: int = 1) -> Compressed:
     if not isinstance(A, np.ndarray):
         return Compressed(_dense_gram(A), sides_of(A, b), np.vecdot(b.T, b.T), A.shape[0])
     p, k = A.shape[1], b.shape[1]
-    work = len(A) * (p + k) * max(_READING if A.flags.c_contiguous else 2.0 * _READING, float(p))
+    work = len(A) * (p + k) * max(_READING, float(p))
     if work <= _FEW_PRODUCTS:
         rows = A.astype(float, copy=False)
         return Compressed(rows.T @ rows, rows.T @ b, np.vecdot(b.T, b.T), len(A))
@@ -137,7 +137,7 @@ def _slopes_by_kernel(A: Any, b: np.ndarray, x: np.ndarray, start: int, stop: in
 
 def _slopes_of_part(A: Any, b: np.ndarray, x: np.ndarray, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
     p, k = x.shape
-    if not isinstance(A, np.ndarray) or (k <= _FEW_VECTORS and A.size >= _MANY_NUMBERS and A.flags.c_contiguous):
+    if not isinstance(A, np.ndarray) or (k <= _FEW_VECTORS and A.size >= _MANY_NUMBERS and A.flags.forc):
         return _slopes_by_kernel(A, b, x, start, stop)
     slope, squares = np.zeros((p, k)), np.zeros(k)
     step = max(1, _NUMBERS // p)
