@@ -22,9 +22,9 @@ from rowsolve._blas import blas_threads
 from rowsolve._system import System
 from rowsolve._threads import available_cores
 from rowsolve.lstsq.band import compress_to_band, look_for_band
-from rowsolve.lstsq.dense import _by_qr
+from rowsolve.lstsq.dense import _by_qr, sample_agrees
 from rowsolve.lstsq.normal import factor_gram
-from rowsolve.lstsq.state import compress
+from rowsolve.lstsq.state import compress, rows_of
 from rowsolve.methods.descent import Descent
 from rowsolve.policy import prices
 from rowsolve.policy.auto import first_choice
@@ -74,6 +74,7 @@ def measured() -> dict[str, float]:
     short = sparse.random_array((100_000, 1000), density=0.004, rng=rng, format="csr")
     band = sparse.diags_array([1.0, -2.0, 1.0, 0.5], offsets=[0, 1, 2, 100], shape=(10_000, 10_000)).tocsr()
     pairs = float(np.sum(np.diff(short.indptr).astype(float) ** 2))
+    wide = rng.standard_normal((1100, 1000))
     sides, narrow = np.ones((100_000, 1)), np.ones((10_000, 1))
     with blas_threads(np.inf, 1):
         found = {
@@ -82,11 +83,12 @@ def measured() -> dict[str, float]:
             "ORTHOGONAL_PRODUCT": nanoseconds(lambda: _by_qr(few, np.ones((1000, 1)), np.zeros((1, 100)), 0.0, TIGHT))
             / (few.size * 100.0),
             "PAIR": nanoseconds(lambda: compress(short, sides)) / pairs,
-            "PAIR_OF_SPARSE": nanoseconds(lambda: short.T @ short) / pairs,
+            "ORDER_NUMBER": nanoseconds(lambda: look_for_band(rows_of(band), 10_000, 10_000)) / band.nnz,
+            "SAMPLE_PRODUCT": nanoseconds(lambda: sample_agrees(wide, np.ones(len(wide)))) / (1000.0**3 / 3),
         }
-        of_band = compress_to_band(band, narrow, look_for_band(band, 200)).gram
-        wide = of_band.values.shape[1]
-        found["BAND_PRODUCT"] = nanoseconds(lambda: lapack.dpbtrf(of_band.values.T, lower=1)) / (10_000.0 * wide**2)
+        of_band = compress_to_band(band, narrow, look_for_band(rows_of(band), 10_000, 200)).gram
+        width = of_band.values.shape[1]
+        found["BAND_PRODUCT"] = nanoseconds(lambda: lapack.dpbtrf(of_band.values.T, lower=1)) / (10_000.0 * width**2)
     tiny = of_steps(rng.standard_normal((50, 10)))
     found["STEP"] = tiny
     found["NUMBER"] = (of_steps(tall[:25_000]) - tiny) / (25_000 * 300)

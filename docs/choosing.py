@@ -81,12 +81,15 @@ def shortest_row_for_random_access(rows_per_column: int) -> int:
 def first_turns() -> list[Turn]:
     """Return how `auto` begins: the first that holds."""
     tall, few, rows = auto.TALL, auto._FEW_COLUMNS, auto._ROWS_TO_CONVERGE
-    short, worth = shortest_row_for_random_access(10), auto._WORTH_A_SAMPLE
+    short, worth = (
+        shortest_row_for_random_access(10),
+        "p rows are predicted to be solved in " + (f"{prices.LITTLE:g} of the time of all rows"),
+    )
     return [
         Turn("`damp` is above 0", "`refined`", "`damp` asks for a least-squares method", "damp > 0?"),
         Turn(
-            f"small (see the next line), dense, n at least {prices.ROWS_WORTH_A_SAMPLE} p, more than "
-            f"{prices.SMALL_SYSTEM / 1e6:g} ms predicted, and the solution of p evenly spaced rows satisfies "
+            f"small (see the next line), dense, {worth} or less, these are predicted to take more than "
+            f"{prices.SMALL_SYSTEM / 1e6:g} ms, and the solution of p evenly spaced rows satisfies "
             f"{dense._SPARE} others",
             "`direct`", "A small sample of the rows is consistent",
         ),
@@ -102,23 +105,23 @@ def first_turns() -> list[Turn]:
             f"{auto.SQUARES} p x p matrices fit in what is allowed", "`direct`", "The rows are not in memory",
         ),
         Turn(
-            f"dense, p at most as in the next two lines, n from {worth} p to "
+            f"dense, p at most as in the next two lines, {worth} or less, n at most "
             f"{auto._WORTH_A_LOOK} p, but no solution of p evenly spaced "
             f"rows satisfies {dense._SPARE} others",
             "`refined`", "A small sample of the rows is inconsistent or singular",
         ),
         Turn(
-            f"dense, p at most {few:,}, n at least {worth} p", "`direct`", "There are few columns",
-            f"Dense, with few columns?\np ≤ {few:,}, n ≥ {worth} p,\na small sample is consistent",
+            f"dense, p at most {few:,}, {worth} or less", "`direct`", "There are few columns",
+            f"Dense, with few columns?\np ≤ {few:,}, n far above p,\na small sample is consistent",
         ),
         Turn(
             f"dense, k > 1 right-hand sides, p at most {auto._FEW_COLUMNS_EACH} ({auto._PRICE_OF_MANY} + k), "
-            f"n at least {worth} p", "`direct`", "There are several right-hand sides",
+            f"{worth} or less", "`direct`", "There are several right-hand sides",
         ),
         Turn(
             f"passes over all rows are predicted to be cheaper than {rows} p random ones: short sparse rows "
-            f"(at n = 10 p and `rtol={RTOL:g}` of fewer than {short} entries); or A is dense and n < {tall} p, or "
-            f"n < {worth} p with p at most {few:,}, or A is in Fortran order; or all sparse rows are predicted to be "
+            f"(at n = 10 p and `rtol={RTOL:g}` of fewer than {short} entries); or A is dense and n < {tall} p, p at "
+            f"most {few:,}, or in Fortran order; or all sparse rows are predicted to be "
             "compressed in twice the time of random ones",
             "`refined`", "To read all rows in order is cheaper here",
             f"Sparse, with short rows?\nn = 10 p: fewer than {short} entries",

@@ -17,7 +17,10 @@ ROOMS = {
     "clustering": {"_threads", "kernels"},
     "pavings": {"kernels", "clustering"},
     "policy": {"_monitor", "_solution", "_system", "_vectors", "kernels.rows", "lstsq.dense", "methods"},
-    "lstsq": {"_blas", "_threads", "_vectors", "policy.prices", "kernels.gradient", "kernels.gram", "kernels.rows"},
+    "lstsq": {
+        "_blas", "_threads", "_vectors", "policy.prices", "kernels.gradient", "kernels.gram", "kernels.ordering",
+        "kernels.rows",
+    },
     "methods": {
         "_atomic", "_blas", "_solution", "_state", "_system", "_threads", "_vectors", "kernels", "clustering", "lstsq",
         "pavings", "policy.least_squares", "policy.prices",

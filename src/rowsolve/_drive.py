@@ -14,6 +14,7 @@ from rowsolve._check import (
     FINDING,
     ROWS_TO_CHECK,
     Finding,
+    check_of_used_rows,
     far_from_usual,
     finding_of,
     full_check,
@@ -419,9 +420,10 @@ class Run:
         Where x converged but the probe did not, there may be rows that were not heard; they are news. If there are
         none, the rows that contradict x are put into `off` if the method stands that some are wrong.
         """
-        self.finding = sampled_check(self.system, self.x, self.limit, self.rng)
         if self.method.least_squares:
+            self.finding = check_of_used_rows(self.system, self.x, self.limit)
             return _NO_ROWS  # no row needs to be satisfied
+        self.finding = sampled_check(self.system, self.x, self.limit, self.rng)
         rows, robust = self.finding.off, self.method.share_it_stands > 0.0
         news = self._rows_never_heard() if robust or not rows.size else _NO_ROWS
         if news.size:

@@ -161,8 +161,9 @@ def solve(
     >>> solution.status.name, bool(np.allclose(solution.x, 1, atol=1e-5))
     ('CONVERGED', True)
     """
+    is_seed = rng is None or (type(rng) is int and rng >= 0)  # to make a generator takes a part of a small solve
     nothing_asked = x0 is memory is bounds is callback is checkpoint is max_passes is max_seconds is None
-    if nothing_asked and (rng is None or (type(rng) is int and rng >= 0)):
+    if nothing_asked and is_seed:
         plain = method == "auto" and damp == 0.0 and check == "sampled" and outliers == "keep" and not resume
         found = solve_at_once(A, b, rtol, atol, threads) if plain else None
         if found is not None:
@@ -190,12 +191,13 @@ def solve(
         max_rows = _rows_allowed(max_passes, seconds, source)
         check = _validate.check_of(check)
         drop = _validate.outliers_of(outliers, chosen, sides, plain=damping == 0.0 and limits is None)
-        generator = _validate.generator_of(rng)
+        generator = None if is_seed else _validate.generator_of(rng)
         at_once = checkpoint is None and not resume and callback is None and memory is None and not drop
         if at_once and limits is None and check == "sampled" and _is_small(chosen, source, sides, max_rows, seconds):
             solution = solve_small(source.as_matrix(), sides, start, damping, tolerance, n_threads, auto=chosen is None)
             if solution is not None:
                 return _as_given(solution, b)
+        generator = generator or _validate.generator_of(rng)
         kind = StoredSystem if stored else System
         system = kind(source, sides, Clock(seconds), n_threads, damping, limits)  # type: ignore[arg-type]
         if memory is not None and not stored:

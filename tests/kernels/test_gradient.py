@@ -77,7 +77,7 @@ def test_gradients__of_rows_in_fortran_order_are_those_of_others(shape, dtype):
 def test_band__is_the_gram_matrix():
     A = sparse.diags_array([1.0, -2.0, 0.5], offsets=[0, 1, 3], shape=(30, 33)).tocsr()
     out = np.zeros((33, 4))
-    add_band(CSRRows(*map(frozen, (A.data, A.indices, A.indptr))), out)
+    add_band(CSRRows(*map(frozen, (A.data, A.indices, A.indptr))), np.arange(33), out)
     gram = (A.T @ A).toarray()
     for d in range(4):
         np.testing.assert_allclose(out[: 33 - d, d], gram.diagonal(d))

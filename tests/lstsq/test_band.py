@@ -31,7 +31,7 @@ def grid(a, b, rng=None):
 
 
 def fitted(A, b, damp=0.0):
-    layout = look_for_band(A, widest_row(rows_of(A)))
+    layout = look_for_band(rows_of(A), A.shape[1], widest_row(rows_of(A)))
     state = compress_to_band(A, b, layout)
     factor = factor_band(state.gram, damp)
     slopes, tolerance = partial(slopes_at, A, b), Tolerance(1e-6, 0.0, float(np.finfo(float).eps))
@@ -85,7 +85,9 @@ def test_band_that_is_nearly_singular__has_no_factor():
 
 def test_columns__of_a_band():
     A = grid(5, 3)[1]
-    band = compress_to_band(A, np.ones((A.shape[0], 1)), look_for_band(A, widest_row(rows_of(A)))).gram
+    band = compress_to_band(
+        A, np.ones((A.shape[0], 1)), look_for_band(rows_of(A), A.shape[1], widest_row(rows_of(A)))
+    ).gram
     gram = (A.T @ A).toarray()
     for j in range(15):
         np.testing.assert_allclose(column_of(band.values, j), gram[j])
@@ -106,7 +108,7 @@ def test_columns_without_a_number__are_zero_in_x(uneven):
     A = sparse.csr_array(A * (np.geomspace(1, 100, 60) if uneven else 1.0))
     A.eliminate_zeros()
     b = rng.standard_normal((A.shape[0], 1))
-    state = compress_to_band(A, b, look_for_band(A, widest_row(rows_of(A))))
+    state = compress_to_band(A, b, look_for_band(rows_of(A), A.shape[1], widest_row(rows_of(A))))
     factor = factor_band(state.gram)
     found = fit_normal(state, factor, np.zeros((1, 60)), 0.0, Tolerance(1e-8, 0.0, 2.0**-52), partial(slopes_at, A, b))
     assert found.rank == 57

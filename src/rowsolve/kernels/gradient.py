@@ -232,13 +232,14 @@ def widest_row(rows):
 
 
 @kernel
-def add_band(rows, out):  # out: INOUT
-    """Add ``sum(a_i a_i')`` over all sparse rows to `out`: entry (j, j + d) to ``out[j, d]``; columns are in order."""
+def add_band(rows, places, out):  # out: INOUT
+    """Add ``sum(a_i a_i')`` over all sparse rows to `out`: that of columns with places j and j + d to ``out[j, d]``."""
     for i in range(rows.indptr.size - 1):
         for k in range(rows.indptr[i], rows.indptr[i + 1]):
-            j, value = rows.indices[k], np.float64(rows.data[k])
+            j, value = places[rows.indices[k]], np.float64(rows.data[k])
             for m in range(k, rows.indptr[i + 1]):
-                out[j, rows.indices[m] - j] += value * rows.data[m]
+                other = places[rows.indices[m]]
+                out[min(j, other), abs(other - j)] += value * rows.data[m]
 
 
 @kernel

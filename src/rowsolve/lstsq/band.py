@@ -1,7 +1,7 @@
 """The Gram matrix of sparse rows as a band, and its Cholesky factor.
 
 Splines, series, grids and networks have rows between columns that are next to each other, as they come or in an order
-that the reverse Cuthill-McKee algorithm finds. Their Gram matrix is a narrow band, whose factor is one too. LAPACK
+that the algorithm of Cuthill and McKee finds. Their Gram matrix is a narrow band, whose factor is one too. LAPACK
 factors it in a fraction of the time of a sparse LU factorization (SuperLU), and its cost is known beforehand.
 """
 
@@ -14,6 +14,8 @@ import numpy as np
 from scipy.linalg import lapack
 
 from rowsolve.kernels.gradient import add_band
+from rowsolve.kernels.ordering import order_columns
+from rowsolve.kernels.rows import CSRRows
 from rowsolve.lstsq.normal import EVEN, WELL, GramFactor, noise_of
 from rowsolve.lstsq.orthogonal import orthonormal
 from rowsolve.lstsq.state import Compressed, rows_of, sides_of
@@ -27,11 +29,10 @@ _MOST_DROPPED = 8  # columns: each takes another factorization
 
 
 class Layout(NamedTuple):
-    """How wide a band is with its columns in some `order` (None: as they come); the Gram matrix, if that was needed."""
+    """How wide a band is with its columns in some `order` (None: as they come)."""
 
     width: int
     order: np.ndarray | None = None
-    gram: Any = None
 
 
 class Band(NamedTuple):
@@ -100,37 +101,24 @@ def column_of(band: np.ndarray, j: int) -> np.ndarray:
     return column
 
 
-def look_for_band(A: Any, widest: int) -> Layout:
-    """Return the narrowest layout that is easily found for a CSR matrix with rows of at most `widest` columns."""
+def look_for_band(rows: CSRRows, n_columns: int, widest: int, limit: float = math.inf) -> Layout:
+    """Return the narrowest layout that is easily found for rows of at most `widest` columns.
+
+    One wider than `limit` is not looked for.
+    """
     if widest <= NARROW:
         return Layout(widest)
-    from scipy.sparse.csgraph import reverse_cuthill_mckee
-
-    gram = (A.T @ A).tocsc()
-    order = reverse_cuthill_mckee(gram, symmetric_mode=True)
-    i, j = _places(gram, order)
-    width = int(np.abs(i - j).max(initial=0))
-    return Layout(width, order, gram) if width < widest else Layout(widest, None, gram)
-
-
-def _places(gram: Any, order: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return the row and the column of each entry of a CSC matrix, as `order` numbers them."""
-    p = gram.shape[1]
-    places = np.arange(p)
-    if order is not None:
-        places[order] = np.arange(p)
-    return places[gram.indices], np.repeat(places, np.diff(gram.indptr))
+    order, width = order_columns(rows.indices, rows.indptr, n_columns, min(limit, n_columns))
+    return Layout(width, order) if 0 <= width < widest else Layout(widest)
 
 
 def compress_to_band(A: Any, b: np.ndarray, layout: Layout) -> Compressed:
     """Compress the rows of a CSR matrix: as `compress` does, but with a `Band` for the Gram matrix."""
-    values = np.zeros((A.shape[1], layout.width + 1))
-    if layout.gram is None:
-        add_band(rows_of(A), values)
-    else:
-        i, j = _places(layout.gram, layout.order)
-        below = i >= j
-        values[j[below], (i - j)[below]] = layout.gram.data[below]
+    p = A.shape[1]
+    values, places = np.zeros((p, layout.width + 1)), np.arange(p)
+    if layout.order is not None:
+        places[layout.order] = np.arange(p)
+    add_band(rows_of(A), places, values)
     return Compressed(Band(values, layout.order), sides_of(A, b), np.vecdot(b.T, b.T), A.shape[0])
 
 

@@ -178,10 +178,11 @@ def _at_a_glance(A: np.ndarray, b: np.ndarray, x0: np.ndarray, tolerance: Any) -
         y, off = x[:, c], rest[: c + 1, c]
         residuals[c] = residual_sq = off @ off + beside[c]
         size, size_x = math.sqrt(squares @ (y * y)), math.sqrt(y @ y)
-        rounded = _BY_CONDITION * _EPS * (size + condition * math.sqrt(residual_sq))
-        as_given = _ROUNDING / math.sqrt(n) * tolerance.eps * size
-        errors[c] = error = max(spread * max(rounded, as_given), _EPS * size_x) + turned[c]
-        if not error <= _SURE * tolerance.at(size_x, norms_x0[c]):
+        harm = spread * (size + condition * math.sqrt(residual_sq))  # of a relative rounding of 1
+        rounded = max(_BY_CONDITION * _EPS * harm, _EPS * size_x) + turned[c]
+        as_given = _ROUNDING / math.sqrt(n) * tolerance.eps * harm  # the numbers of A and b are themselves rounded
+        errors[c] = max(rounded, as_given)
+        if not rounded <= _SURE * max(tolerance.at(size_x, norms_x0[c]), as_given):
             return None
     return Fit(x.T, errors, residuals, rank, True, 1)
 

@@ -89,17 +89,22 @@ def look_at_spectrum(system: System, rng: np.random.Generator) -> Spectrum:
     return system.spectrum
 
 
-def _spectrum_of(system: System, order: np.ndarray, rng: np.random.Generator) -> Spectrum:
+def _rows_of(system: System, order: np.ndarray) -> np.ndarray:
     system.count(order)
     (part,) = system.parts(order)
     (rows,) = gather(part, system.n_columns, room=np.inf)
+    return rows
+
+
+def _spectrum_of(system: System, order: np.ndarray, rng: np.random.Generator) -> Spectrum:
     damp_sq = system.damp**2 * order.size / system.n_rows  # as much of it as there are rows
-    some = np.ascontiguousarray(rows[:: max(1, len(rows) // _PAIRED)])
-    share = len(some) / len(rows)
-    with blas_threads(rows.size * float(LOOK_BLOCK), 1):
+    some = _rows_of(system, order[:: max(1, order.size // _PAIRED)])
+    share = len(some) / order.size
+    with blas_threads(order.size * float(system.n_columns) * LOOK_BLOCK, 1):
         unevenness = _unevenness(some, share * damp_sq)
         if not _EVEN < unevenness < np.inf:  # or out of range, which others will tell
             return Spectrum()
+        rows = _rows_of(system, order)
         found = _outlying(rows, rng)
         rest = some - (some @ found.T) @ found
         if np.vdot(rest, rest) <= _NOTHING * np.vdot(some, some):  # of so low a rank a few steps are all it takes
@@ -109,7 +114,7 @@ def _spectrum_of(system: System, order: np.ndarray, rng: np.random.Generator) ->
         inside = rows @ found.T
         mean = (np.vdot(rows, rows) - np.vdot(inside, inside)) / (system.n_columns - len(found)) + damp_sq
         mix = _orthonormal(inside.T)
-        return Spectrum(shared=Shared(mix @ rows, mix @ part.of(system.b)[part.order], order.size, float(mean)))
+        return Spectrum(shared=Shared(mix @ rows, mix @ system.b[order], order.size, float(mean)))
 
 
 def outliers_of(system: System, shared: Shared | None) -> Outliers | None:

@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 # Measured on two cores; what matters are the ratios, which vary little between machines.
-_WORTH_A_SAMPLE = 6  # times p rows: of fewer, to factor all does not take much longer than to factor some
+_HARDLY_TALL = 6  # times p rows: of fewer, it does not matter much if all are read in vain
 _WORTH_A_LOOK = 200  # times p rows: of more, all rows take so long that a sample in vain does not matter
 TALL = 2  # times p rows: of fewer there is no sample to take
 _NOT_TALL = 600  # times the price of a small system, where rows need long and all are soon the best there is
@@ -81,15 +81,16 @@ def first_choice(system: System, rtol: float, rows_allowed: float = math.inf) ->
         return Choice(SMALL, all_rows)
     if system.stored and not _is_sparse(system) and _can_be_factored(system):
         return Choice("The rows are not in memory, so as few as possible were read: ", Direct())
-    if not _is_sparse(system) and p <= _few_columns(system) and n >= _WORTH_A_SAMPLE * p and _has_room(system):
+    few = not _is_sparse(system) and p <= _few_columns(system)
+    if few and (worth_a_sample(n, p, system.n_rhs) or rows_allowed < n) and _has_room(system):
         look = not system.stored and n <= min(rows_allowed, _WORTH_A_LOOK * p)
         if look and not sample_agrees(system.rows.values, system.b):
             return Choice("A small sample of the rows is inconsistent or singular: ", Refined())
-        few = p <= _FEW_COLUMNS
-        return Choice("There are few columns: " if few else "There are several right-hand sides: ", Direct())
-    not_tall = n < (_WORTH_A_SAMPLE if p <= _FEW_COLUMNS else TALL) * p
+        why = "There are few columns: " if p <= _FEW_COLUMNS else "There are several right-hand sides: "
+        return Choice(why, Direct())
+    in_order = not _is_sparse(system) and (p <= _FEW_COLUMNS or n < TALL * p or system.in_columns)
     at_once = _is_sparse(system) and price_of_all(system) <= 2.0 * _price_of_random_rows(system)
-    if (not_tall and not _is_sparse(system)) or at_once or system.in_columns or _passes_are_cheaper(system, rtol):
+    if in_order or at_once or _passes_are_cheaper(system, rtol):
         return Choice("To read all rows in order is cheaper here than to pick some at random: ", Refined())
     return Choice("", Randomized("uniform", replace=False))
 
@@ -193,5 +194,5 @@ def _passes_are_cheaper(system: System, rtol: float) -> bool:
     passes = 2.0 + 2.0 * digits / math.log(max(n / p, 2.0))
     find = _TIME_TO_FIND_A_ROW if _is_sparse(system) else 0.0
     rows = _ROWS_TO_CONVERGE * p * digits / math.log(1e6)
-    longer = _HARDLY_LONGER if n < _WORTH_A_SAMPLE * p else 1.0
+    longer = _HARDLY_LONGER if n < _HARDLY_TALL * p else 1.0
     return passes * n * entries < longer * rows * (entries + find)

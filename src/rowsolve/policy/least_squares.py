@@ -82,7 +82,7 @@ def price_of_all(system: System) -> float:
         return math.inf
     if makes_a_band(system) and not bounded:
         assert system.layout is not None
-        return PAIR * system.row_pairs * (system.layout.gram is None) + prices.band(p, system.layout.width)
+        return PAIR * system.row_pairs + prices.band(p, system.layout.width)
     if p > _LARGEST or 8.0 * SQUARES * p * p > system.room:
         return math.inf
     if wide:
@@ -101,6 +101,8 @@ def is_small(rows: Any, n_rows: int, n_columns: int, n_sides: int = 1) -> bool:
     """Tell whether the least-squares solution of rows in memory takes little time, and nothing else takes less."""
     if not isinstance(rows, CSRRows) or n_rows * n_columns <= FEW_NUMBERS:  # so few sparse rows are written out
         return compressed_at_once(n_rows, n_columns, n_sides)
+    if not compressed_at_once_sparse(n_rows, n_columns, rows.data.size, rows.data.size**2 / n_rows, n_sides):
+        return False  # there are at least as many pairs, and to count them takes a while
     return compressed_at_once_sparse(n_rows, n_columns, rows.data.size, pairs_of(rows.indptr), n_sides)
 
 
@@ -130,10 +132,10 @@ def passes_at_first(system: System, digits: float) -> float:
         return _LOCAL
     if system.bounds is not None and system.n_rows < system.n_columns and not system.damp:
         return TO_BE_SURE
-    uneven = 1.0 if worth_a_look(system) else system.unevenness  # a look will tell more
-    slower = min(max(1.0, uneven / _UNEVEN), _MUCH_SLOWER)
-    if isinstance(system.rows, CSRRows) and price_of_passes(system, FEWEST_PASSES) <= LITTLE * price_of_all(system):
-        slower = 1.0  # some passes will show it: a few columns that are far longer do not matter
+    slower = 1.0
+    soon = isinstance(system.rows, CSRRows) and price_of_passes(system, FEWEST_PASSES) <= LITTLE * price_of_all(system)
+    if not soon and not worth_a_look(system):  # else some passes, or a look, will tell more
+        slower = min(max(1.0, system.unevenness / _UNEVEN), _MUCH_SLOWER)
     return slower * passes_of_random_rows(system.n_rows, system.n_columns, digits)
 
 

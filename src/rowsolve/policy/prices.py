@@ -29,7 +29,9 @@ __all__ = [
     "gram",
     "orthogonal",
     "passes_of_random_rows",
+    "sample",
     "small_system",
+    "widest_band",
     "worth_a_look_for_band",
     "worth_a_sample",
 ]  # fmt: skip
@@ -41,9 +43,8 @@ ORTHOGONAL_PRODUCT = 0.15  # a multiplication in QR, which takes two for each of
 SPARSE_NUMBER = 1.0  # to read a sparse number in a pass and use it twice
 PAIR = 2.5  # a product of two numbers of a sparse row, added to a dense Gram matrix
 _COLUMNS_IN_CACHE, _NEAR = 1000.0, 0.1  # of a Gram matrix that does not stay there; what is left of a price if it does
-PAIR_OF_SPARSE = 8.0  # the same, added to a sparse Gram matrix
+ORDER_NUMBER = 10.0  # a sparse number, to find an order of the columns that leaves a narrow band
 BAND_PRODUCT, BAND_NUMBER = 0.025, 6.0  # a multiplication in the factor of a band; a number of it, in some solves
-CALLS_OF_SCIPY = 1e5  # what scipy takes to multiply the smallest sparse matrices and to order the columns
 GRAM_ENTRY = 2.0  # to make, add up, scale and copy an entry of a dense Gram matrix
 FACTOR_PRODUCT = 0.035  # a multiplication in a dense factor, p**3 / 3 of them
 TRIANGLE = 0.5  # a number of a dense triangle, in two solves with it
@@ -58,7 +59,7 @@ DIGITS = math.log(1e6)  # that are asked for, as a rule
 SMALL_SYSTEM = 5e5  # a system that is solved before anything else could be found out about it
 SMALL_BOX = 6e6  # the same within bounds, where passes take many more steps
 SHORT_BREAK = 2e7  # what is done without a look at the clock
-ROWS_WORTH_A_SAMPLE = 20  # times p: of so many, p rows are solved for in a tenth of the time of all
+SAMPLE, SAMPLE_NUMBER, SAMPLE_PRODUCT = 6e4, 2.5, 0.036  # to solve p rows: at least; a number; a multiplication in LU
 FEWEST_PASSES = 10  # of conjugate gradients, for six digits or so
 _VECTORS_PER_PASS = 8  # a pass takes as long for so many vectors as for two: from then on, arithmetic does
 
@@ -85,10 +86,19 @@ def band(n_columns: float, width: float) -> float:
     return n_columns * (BAND_PRODUCT * width**2 + BAND_NUMBER * width + 100.0)
 
 
-def worth_a_look_for_band(n_rows: float, n_columns: float, n_numbers: float, n_pairs: float) -> bool:
-    """Tell whether the sparse Gram matrix, which tells how narrow a band it is, costs little beside passes."""
+def widest_band(n_columns: float, price: float) -> float:
+    """Return how wide a band may be to be factored at this price."""
+    left = price / n_columns - 100.0
+    if left <= 0.0:
+        return 0.0
+    half = BAND_NUMBER / (2.0 * BAND_PRODUCT)
+    return math.sqrt(half**2 + left / BAND_PRODUCT) - half
+
+
+def worth_a_look_for_band(n_rows: float, n_columns: float, n_numbers: float) -> bool:
+    """Tell whether an order of the columns, which tells how narrow a band there is, costs little beside passes."""
     passes = passes_of_random_rows(n_rows, n_columns, DIGITS) * a_pass(n_numbers, n_columns, sparse=True)
-    return PAIR_OF_SPARSE * n_pairs + CALLS_OF_SCIPY <= LITTLE * (passes + BEGIN)
+    return ORDER_NUMBER * n_numbers <= LITTLE * (passes + BEGIN)
 
 
 def passes_of_random_rows(n_rows: float, n_columns: float, digits: float) -> float:
@@ -122,6 +132,15 @@ def compressed_at_once_sparse(n_rows: int, n_columns: int, n_numbers: int, n_pai
     return n_rows > n_columns and price <= min(SHORT_BREAK, passes)
 
 
-def worth_a_sample(n_rows: int, n_columns: int) -> bool:
-    """Tell whether to solve for p rows costs so little beside all rows that it pays to see whether others agree."""
-    return small_system(n_rows, n_columns) > SMALL_SYSTEM and n_rows >= ROWS_WORTH_A_SAMPLE * n_columns
+def sample(n_columns: int) -> float:
+    """Return the price of the solution of p dense rows, and of a look whether some others agree."""
+    return SAMPLE + SAMPLE_NUMBER * n_columns**2 + SAMPLE_PRODUCT * n_columns**3 / 3
+
+
+def worth_a_sample(n_rows: int, n_columns: int, n_sides: int = 1) -> bool:
+    """Tell whether to solve for p rows costs little beside all rows, so that it pays to see whether others agree."""
+    if n_rows <= n_columns:
+        return False
+    passes = BEGIN + FEWEST_PASSES * a_pass(n_rows * float(n_columns), n_columns, n_sides, sparse=False)
+    price = min(gram(n_rows, n_columns), passes)
+    return price > SMALL_SYSTEM and sample(n_columns) <= LITTLE * price
