@@ -139,9 +139,11 @@ def takes_blocks(turned: Any) -> bool:
 def turn_block(turned: Any, j: int, i: int, target: Any, r: int, c: int, ahead: int) -> None:
     """Copy the transpose of ``turned[j : j + LANES, i : i + LANES]`` to `target`, from row `r` and column `c`.
 
-    The numbers that are `ahead` columns further in `turned` are asked for, to be used later.
+    Where `turned` has fewer rows, copies of the last one stand for those beyond it. The numbers that are `ahead`
+    columns further in `turned` are asked for, to be used later.
     """
-    target[r : r + LANES, c : c + LANES] = turned[j : j + LANES, i : i + LANES].T
+    for k in range(LANES):
+        target[r : r + LANES, c + k] = turned[min(j + k, len(turned) - 1), i : i + LANES]
 
 
 def count_bits(word: Any) -> int:
@@ -444,9 +446,11 @@ def _generate_turn(context, builder, signature, arguments):
     """
     (source, shape), (target, sizes) = (_array(context, builder, signature.args[k], arguments[k]) for k in (0, 3))
     j, i, r, c, ahead = (arguments[k] for k in (1, 2, 4, 5, 6))
-    single, vectors = signature.args[0].dtype == types.float32, []
+    single, vectors, last = signature.args[0].dtype == types.float32, [], builder.sub(shape[0], _INDEX(1))
     for k in range(LANES):
-        row = builder.gep(source, [builder.add(builder.mul(builder.add(j, _INDEX(k)), shape[1]), i)])
+        wanted = builder.add(j, _INDEX(k))
+        there = builder.select(builder.icmp_signed("<", wanted, last), wanted, last)
+        row = builder.gep(source, [builder.add(builder.mul(there, shape[1]), i)])
         vectors.append(_load_wide(builder, row, _INDEX(0), single=single))
         _prefetch(builder, builder.gep(row, [ahead]))
     apart = 1

@@ -15,7 +15,7 @@ from rowsolve._auto import CLEAN, SAYS
 from rowsolve._monitor import Tolerance
 from rowsolve._solution import History, Residual, Solution, Status
 from rowsolve._threads import available_cores
-from rowsolve._vectors import norms, sum_of_squares
+from rowsolve._vectors import norms
 from rowsolve._words import FOR_FAR_ROWS, by_least_squares, by_rank, converged, far_rows, rows_for_the_tail, too_precise
 from rowsolve.kernels.rows import frozen, residuals
 from rowsolve.lstsq.dense import Fit, fit, fit_sparse, sample_agrees
@@ -69,23 +69,21 @@ def solve_small(
     After a rest each line takes some microseconds, so there are few.
     """
     started = time.perf_counter()
-    if not 1.0 / _IN_RANGE < (square := sum_of_squares(b.reshape(-1))) < _IN_RANGE:
-        return None
     (n, p), sides, n_numbers, itemsize = A.shape, b.reshape(len(b), -1), A.size, A.dtype.itemsize
-    starts = np.zeros((sides.shape[1], p)) if x0 is None else np.atleast_2d(x0)
     with np.errstate(all="ignore"):
-        found = _fit(A, sides, starts, damp, tolerance, threads)
-    if found is None:
+        found = _fit(A, sides, None if x0 is None else np.atleast_2d(x0), damp, tolerance, threads)
+    if found is None or not 1.0 / _IN_RANGE < (square := sum(found.squares.tolist())) < _IN_RANGE:
         return None
-    sizes = norms(found.x)
-    if not 1.0 / _LARGEST_X < sizes.min() <= sizes.max() < _LARGEST_X:
+    sizes = [math.sqrt(x @ x) for x in found.x]
+    if not 1.0 / _LARGEST_X < min(sizes) <= max(sizes) < _LARGEST_X:
         return None
-    errors = found.error / sizes
-    if not math.isfinite(error := float(errors.max())):
+    norms_x0, errors = [0.0] * len(sizes) if x0 is None else norms(np.atleast_2d(x0)).tolist(), found.error.tolist()
+    good = all(error <= tolerance.at(*both) for error, *both in zip(errors, sizes, norms_x0, strict=True))
+    errors = [error / size for error, size in zip(errors, sizes, strict=True)]
+    if not math.isfinite(error := max(errors)):
         return None
-    good = bool((found.error <= tolerance.at(sizes, 0.0 if x0 is None else norms(starts))).all())
     rows_read = found.n_reads * n
-    residual = Residual(math.sqrt(float(found.residual_sq.sum()) / square), n, 0, full=True)
+    residual = Residual(math.sqrt(sum(found.residual_sq.tolist()) / square), n, 0, full=True)
     history = History()
     history.add("refined", rows_read, time.perf_counter() - started, math.nan, error)
     off = _NOTHING
@@ -98,7 +96,7 @@ def solve_small(
         status=Status.CONVERGED if good else Status.PRECISION,
         message=partial(_message, about, damp, tolerance.rtol, error, residual, off, found.residual_sq, good, auto),  # type: ignore[arg-type]
         error_estimate=error,
-        error_estimates=errors,
+        error_estimates=np.array(errors),
         rank=found.rank,
         optimality=None,
         residual=residual,
@@ -113,7 +111,7 @@ def solve_small(
     )
 
 
-def _fit(A: Any, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: Any, threads: int) -> Fit | None:
+def _fit(A: Any, b: np.ndarray, x0: np.ndarray | None, damp: float, tolerance: Any, threads: int) -> Fit | None:
     """Fit, with sparse rows written out if they are few, or not too many where their squares do not tell x."""
     dense, n_numbers = isinstance(A, np.ndarray), A.shape[0] * A.shape[1]
     if not dense and n_numbers > FEW_NUMBERS:

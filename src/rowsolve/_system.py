@@ -31,7 +31,7 @@ from rowsolve._vectors import pairs_of, sum_of_squares
 from rowsolve.kernels.gradient import widest_row
 from rowsolve.kernels.rows import NON_FINITE, ZERO, ZERO_AGAINST_B, CSRRows, frozen, look_at_sides, norms_at, norms_of
 from rowsolve.lstsq.band import NARROW, Layout, look_for_band
-from rowsolve.policy.prices import dense_gram_of_sparse, widest_band, worth_a_look_for_band
+from rowsolve.policy.prices import widest_band, worth_a_look_for_band
 
 if TYPE_CHECKING:
     from rowsolve.sources import Source
@@ -274,7 +274,7 @@ class System:
         n, p, widest = self.n_rows, self.n_columns, widest_row(self.rows)
         if widest > NARROW and not worth_a_look_for_band(n, p, self.rows.data.size):
             return None
-        return look_for_band(self.rows, p, widest, widest_band(p, dense_gram_of_sparse(self.row_pairs, p)))
+        return look_for_band(self.rows, p, widest, widest_band(p, self.rows.data.size, self.row_pairs))
 
     def pieces(self, times_used: int = 1, n_rows: int | None = None, skip: int = 0) -> Iterator[Piece]:
         """Yield all rows in pieces: one counted pass, which Ctrl-C and the deadline can end.

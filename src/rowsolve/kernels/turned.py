@@ -14,17 +14,18 @@ from rowsolve._simd import LANES, takes_blocks, turn_block
 def turn(turned, start, stop, target):  # target: INOUT
     """Copy columns `start` to `stop` of `turned` to the first rows of `target`, of which each is at least as long.
 
-    As many columns that follow are asked for from memory meanwhile.
+    What is left of a row up to a multiple of `LANES`, if it is that long, is of no use. As many columns that follow are
+    asked for from memory meanwhile.
     """
     n_long, count = turned.shape[0], stop - start
-    whole = count // LANES * LANES if takes_blocks(turned) and n_long >= LANES else 0
-    if whole:
-        for j in range(0, n_long - LANES + 1, LANES):
-            for i in range(0, whole, LANES):
-                turn_block(turned, j, start + i, target, i, j, count)
-        if n_long % LANES:  # some are copied twice
-            for i in range(0, whole, LANES):
-                turn_block(turned, n_long - LANES, start + i, target, i, n_long - LANES, count)
+    in_blocks = n_long if target.shape[1] >= -(-n_long // LANES) * LANES else n_long // LANES * LANES
+    whole = count // LANES * LANES if takes_blocks(turned) else 0
+    for i in range(0, whole, LANES):
+        for j in range(0, in_blocks, LANES):
+            turn_block(turned, j, start + i, target, i, j, count)
+        for j in range(in_blocks, n_long):
+            for k in range(i, i + LANES):
+                target[k, j] = turned[j, start + k]
     for j in range(n_long):
         for i in range(whole, count):
             target[i, j] = turned[j, start + i]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from contextlib import nullcontext
 from functools import lru_cache, partial
+from operator import mul
 from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack
 
 from rowsolve._blas import blas_threads
+from rowsolve._vectors import sum_of_squares
 from rowsolve.kernels.gradient import widest_row
 from rowsolve.lstsq.band import NARROW, Layout, compress_to_band, factor_band
 from rowsolve.lstsq.normal import Fit, GramFactor, factor_gram, fit_normal
@@ -42,18 +44,20 @@ _ROUNDING = 0.3  # of a unit, which the numbers of a row are off
 _SURE = 0.1  # of the error allowed: a first correction so small needs no second
 
 
-def fit(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: Any, threads: int = 1) -> Fit | None:
+def fit(
+    A: np.ndarray, b: np.ndarray, x0: np.ndarray | None, damp: float, tolerance: Any, threads: int = 1
+) -> Fit | None:
     """Minimise ``norm(A x - b)**2 + damp**2 norm(x)**2``; of many x, return the one nearest to `x0`.
 
     By the normal equations where A is tall and not too ill-conditioned for them, else by an orthogonal factor. x is
-    refined with fresh residuals until it meets the `tolerance` or does not get better any more. None if A is not
-    finite or its squares leave the range of float64.
+    refined with fresh residuals until it meets the `tolerance` or does not get better any more. None if A or b is not
+    finite or their squares leave the range of float64.
 
     Parameters
     ----------
     A : ndarray of shape (n, p), float64
     b : ndarray of shape (n, k)
-    x0 : ndarray of shape (k, p)
+    x0 : ndarray of shape (k, p), or None for zero
     damp : float
     tolerance : Tolerance
     threads : int
@@ -65,7 +69,12 @@ def fit(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: An
         alone = n * width <= _ONE_THREAD and width <= _FEW_COLUMNS  # to ask BLAS for one thread takes a while
         with nullcontext() if alone else blas_threads(math.inf, 1):
             found = _at_a_glance(A, b, x0, tolerance)
-    if n > p and found is None:
+    if found is not None:
+        return found
+    if not sum_of_squares(b.reshape(-1)) < math.inf:
+        return None
+    x0 = np.zeros((k, p)) if x0 is None else x0
+    if n > p:
         with blas_threads(math.inf, 1):
             found = _by_squares(A, b, x0, damp, tolerance, threads)
     if found is not None:
@@ -77,8 +86,11 @@ def fit(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: An
         return _by_qr(A, b, x0, damp, tolerance)
 
 
-def fit_sparse(A: Any, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: Any, threads: int = 1) -> Fit | None:
+def fit_sparse(
+    A: Any, b: np.ndarray, x0: np.ndarray | None, damp: float, tolerance: Any, threads: int = 1
+) -> Fit | None:
     """Do the same for a CSR matrix, by the normal equations alone: as a narrow band, if they are one as they come."""
+    x0 = np.zeros((b.shape[1], A.shape[1])) if x0 is None else x0
     with blas_threads(math.inf, 1):
         widest = widest_row(rows_of(A))
         factor: GramFactor | None = None
@@ -144,47 +156,50 @@ def _by_qr(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance:
     if factor.rank < p:  # nor is the row space, in which x lies, known better
         error = np.maximum(error, _ROUNDING * _EPS * factor.condition * _norms(x - x0.T))
     r = b - A @ x
-    return Fit(x.T, error, np.einsum("ij,ij->j", r, r), factor.rank, factor.has_gap, n_reads + 1)
+    return Fit(x.T, error, _norms(r) ** 2, _norms(b) ** 2, factor.rank, factor.has_gap, n_reads + 1)
 
 
-def _at_a_glance(A: np.ndarray, b: np.ndarray, x0: np.ndarray, tolerance: Any) -> Fit | None:
+def _at_a_glance(A: np.ndarray, b: np.ndarray, x0: np.ndarray | None, tolerance: Any) -> Fit | None:
     """Solve by one orthogonal factor of A and b together, whose condition and residual tell the error of x.
 
-    None if that leaves a doubt that the error is small, or about the rank. After a rest every call of numpy takes some
-    microseconds, however little it does: so there are few of them.
+    None if that leaves a doubt that the error is small, or about the rank. After a rest every function of numpy takes
+    20 microseconds when it is called for the first time, however little it does: so there are few different ones.
     """
     (n, p), k = A.shape, b.shape[1]
     both = np.empty((n, p + k), order="F")
     both[:, :p], both[:, p:] = A, b
     factored = lapack.dgeqrf(both, lwork=_BLOCK * (p + k), overwrite_a=1)[0]
-    top = factored[:p] * _upper(p, p + k)
-    triangle, sides, rest = top[:, :p], top[:, p:], factored[p : p + k, p:]
-    squares = np.vecdot(triangle.T, triangle.T)  # of the lengths of columns
-    if not (squares.min() > _IN_RANGE**-2 and squares.max() < _IN_RANGE**2):
+    top = factored[: p + k] * _upper(p + k, p + k)
+    of_columns = ((top * top).T @ _ones(p + k)).tolist()
+    triangle, sides, squares = top[:p, :p], top[:p, p:], of_columns[:p]  # of the lengths of columns
+    if not (min(squares) > _IN_RANGE**-2 and max(squares) < _IN_RANGE**2):
         return None
     inverse, info = lapack.dtrtri(triangle)
-    of_rows = np.vecdot(inverse, inverse)
-    condition = math.sqrt(p * (squares @ of_rows)) if info == 0 else math.inf
+    of_rows = ((inverse * inverse) @ _ones(p)).tolist()
+    condition = math.sqrt(p * sum(map(mul, squares, of_rows))) if info == 0 else math.inf
+    turned = beside = [0.0] * k
     if condition < _SAFE:
-        x, rank, spread, turned = inverse @ sides, p, math.sqrt(of_rows.sum()), np.zeros(k)
-        beside = np.zeros(k)
+        x, rank, spread = inverse @ sides, p, math.sqrt(sum(of_rows))
     else:
-        found = _least_norm(triangle, sides, np.sqrt(squares), x0.T, _EPS * n)
+        start = np.zeros((p, k)) if x0 is None else x0.T
+        found = _least_norm(triangle, sides, np.sqrt(squares), start, _EPS * n)
         if found is None:
             return None
         x, rank, spread, turned, condition, beside = found
-    errors, residuals, norms_x0 = np.empty(k), np.empty(k), _norms(x0.T) if rank < p else np.zeros(k)
-    for c in range(k):
-        y, off = x[:, c], rest[: c + 1, c]
-        residuals[c] = residual_sq = off @ off + beside[c]
-        size, size_x = math.sqrt(squares @ (y * y)), math.sqrt(y @ y)
+    errors, residuals, of_b = np.empty(k), np.empty(k), np.empty(k)
+    for c, (y, off) in enumerate(zip(x.T.tolist(), top[p:, p:].T.tolist(), strict=True)):
+        of_b[c] = of_columns[p + c]
+        residuals[c] = residual_sq = sum(map(mul, off, off)) + beside[c]
+        of_terms = list(map(mul, y, y))
+        size, size_x = math.sqrt(sum(map(mul, squares, of_terms))), math.sqrt(sum(of_terms))
         harm = spread * (size + condition * math.sqrt(residual_sq))  # of a relative rounding of 1
         rounded = max(_BY_CONDITION * _EPS * harm, _EPS * size_x) + turned[c]
         as_given = _ROUNDING / math.sqrt(n) * tolerance.eps * harm  # the numbers of A and b are themselves rounded
         errors[c] = max(rounded, as_given)
-        if not rounded <= _SURE * max(tolerance.at(size_x, norms_x0[c]), as_given):
+        norm_x0 = 0.0 if x0 is None or rank == p else _norm(x0[c])
+        if not rounded <= _SURE * max(tolerance.at(size_x, norm_x0), as_given):
             return None
-    return Fit(x.T, errors, residuals, rank, True, 1)
+    return Fit(x.T, errors, residuals, of_b, rank, True, 1)
 
 
 def _least_norm(R: np.ndarray, c: np.ndarray, lengths: np.ndarray, x0: np.ndarray, cut: float) -> Any:
@@ -261,6 +276,11 @@ def _norm(matrix: np.ndarray) -> float:
 @lru_cache(maxsize=64)
 def _identity(size: int) -> np.ndarray:
     return np.eye(size)
+
+
+@lru_cache(maxsize=64)
+def _ones(size: int) -> np.ndarray:
+    return np.ones(size)
 
 
 @lru_cache(maxsize=64)

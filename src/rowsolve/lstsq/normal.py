@@ -42,6 +42,8 @@ class Fit(NamedTuple):
         Estimated ``norm(x - x*)``.
     residual_sq : ndarray of shape (k,)
         ``norm(b - A x)**2``, without the damping.
+    squares : ndarray of shape (k,)
+        ``norm(b)**2``.
     rank : int
     has_gap : bool
         Whether the singular values that count are clearly apart from those that count as zero.
@@ -52,6 +54,7 @@ class Fit(NamedTuple):
     x: np.ndarray
     error: np.ndarray
     residual_sq: np.ndarray
+    squares: np.ndarray
     rank: int
     has_gap: bool
     n_reads: int
@@ -68,6 +71,7 @@ class GramFactor:
         self.lower, self.lengths, self.rcond, self.columns = lower, lengths[:, None], rcond, columns
         self.rank, self.of_null = len(lower), False
         self.basis: np.ndarray | None = None
+        self.others, self.beyond = np.empty(0, np.int64), np.empty((self.rank, 0))
 
     @property
     def deficient(self) -> bool:
@@ -92,7 +96,7 @@ class GramFactor:
 
     def find_basis(self, beyond: np.ndarray, others: np.ndarray) -> None:
         """Find the null space, given what the rows of the factor have in the `others`, scaled columns."""
-        p, rank = len(self.lengths), self.rank
+        p, rank, self.others, self.beyond = len(self.lengths), self.rank, others, beyond
         self.of_null = p - rank <= rank
         basis = np.zeros((p, p - rank if self.of_null else rank))
         if self.of_null:
@@ -105,6 +109,13 @@ class GramFactor:
         by_size = np.argsort(-np.abs(basis).max(axis=1), kind="stable")  # long rows first keep the short ones exact
         self.basis = found = np.empty_like(basis)
         found[by_size] = orthonormal(basis[by_size])[0]
+
+    def rows(self) -> np.ndarray:
+        """Return R, a row for each independent column, with all columns of A: ``R'R`` is the Gram matrix."""
+        whole = np.empty((self.rank, len(self.lengths)))
+        whole[:, slice(None) if self.columns is None else self.columns] = np.tril(self.lower).T
+        whole[:, self.others] = self.beyond
+        return whole * self.lengths.T
 
     def spread(self) -> float:
         """Return the Frobenius norm of the inverse of the triangle, in the units of x, by some random vectors."""
@@ -127,24 +138,26 @@ def factor_gram(gram: np.ndarray, damp: float = 0.0) -> GramFactor | None:
     Only the upper triangle of `gram` is looked at.
     """
     diagonal = gram.diagonal() + damp * damp
-    zero = diagonal == 0.0
-    if not (diagonal.max() < _IN_RANGE**2 and diagonal.min(initial=_IN_RANGE, where=~zero) > _IN_RANGE**-2):
+    numbers = diagonal.tolist()  # after a rest, fewer functions of numpy take less time
+    least, largest = min(filter(None, numbers), default=math.nan), max(numbers)
+    if not (largest < _IN_RANGE**2 and least > _IN_RANGE**-2):
         return None
-    lengths = np.sqrt(diagonal)
-    lengths[zero] = 1.0
-    scaled = _scaled(gram, lengths)
-    scaled.ravel()[:: len(scaled) + 1] = diagonal / lengths**2
-    if not zero.any():
+    zero, lengths = 0.0 in numbers, np.sqrt(diagonal)
+    if zero:
+        lengths[diagonal == 0.0] = 1.0
+        least = min(least, 1.0)
+    scaled = _scaled(gram, lengths, math.sqrt(least), math.sqrt(max(largest, 1.0 if zero else 0.0)))
+    scaled.ravel()[:: len(scaled) + 1] = diagonal / (lengths * lengths)
+    if not zero:
         lower, info = lapack.dpotrf(scaled.T, lower=1, clean=0)
         if info == 0 and (rcond := lapack.dtrcon(lower, uplo="L")[0]) > WELL:
             return GramFactor(lower, lengths, rcond)
     return None if damp else _independent(scaled, lengths)
 
 
-def _scaled(gram: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+def _scaled(gram: np.ndarray, lengths: np.ndarray, least: float, largest: float) -> np.ndarray:
     """Return a copy for columns of one length; `lengths` become one number if they differ little."""
-    largest = float(lengths.max())
-    if largest <= EVEN * float(lengths.min()):
+    if largest <= EVEN * least:
         lengths[:] = largest
         return gram / (largest * largest)
     scaled = gram / lengths[:, None]
@@ -182,9 +195,11 @@ def fit_normal(
         x = factor.solve(state.sides)
         return _with_null_space(state, factor, x + x0.T - factor.project(x0.T), tolerance, slopes)
     k, lengths = len(state.squares), factor.lengths
-    found = factor.solve(np.hstack([state.sides, lengths * noise_of(len(lengths))]))
-    x, spread_of_sums = found[:, :k], float(np.linalg.norm(found[:, k:])) / math.sqrt(_VECTORS)
-    size, size_sq = norms(lengths * x), np.vecdot(x.T, x.T)
+    right = np.empty((len(lengths), k + _VECTORS))
+    right[:, :k], right[:, k:] = state.sides, lengths * noise_of(len(lengths))
+    found = factor.solve(right)
+    sizes_sq, x = np.vecdot(found.T, found.T), found[:, :k]
+    size, size_sq, spread_of_sums = norms(lengths * x), sizes_sq[:k], math.sqrt(sum(sizes_sq[k:].tolist()) / _VECTORS)
     residual_sq = state.squares - np.vecdot(x.T, state.sides.T) - damp * damp * size_sq
     error = _EPS * _SUMS * (size + np.sqrt(state.squares)) * spread_of_sums
     enough, as_given = _SURE * tolerance.at(np.sqrt(size_sq), 0.0), np.zeros_like(error)
@@ -192,7 +207,7 @@ def fit_normal(
         as_given = _rounding(state, factor, size, np.sqrt(np.maximum(residual_sq, 0.0)), tolerance)
         enough = np.maximum(enough, _SURE * as_given)
     if (error <= enough).all() and (residual_sq >= _CLEAR * state.squares).all():
-        return Fit(x.T, np.maximum(error, as_given), residual_sq, factor.rank, True, 1)
+        return Fit(x.T, np.maximum(error, as_given), residual_sq, state.squares, factor.rank, True, 1)
     return _refined(state, factor, x, damp, tolerance, slopes)
 
 
@@ -221,7 +236,7 @@ def _refined(
         enough = tolerance.at(norms(x), 0.0)
         if (left <= enough).all() and ((rounding <= enough) | (tolerance.eps > _EPS)).all():
             residual_sq = np.maximum(residual_sq - np.vecdot(slope.T, change.T), 0.0)
-            return Fit(x.T, error, residual_sq, factor.rank, True, 2 + step)
+            return Fit(x.T, error, residual_sq, state.squares, factor.rank, True, 2 + step)
     return None
 
 
@@ -254,7 +269,7 @@ def _with_null_space(
     if not is_null or (tolerance.eps <= _EPS and not (error <= tolerance.at(norms(x), 0.0)).all()):
         return None
     residual_sq = np.maximum(squares[:k] - np.vecdot(slope[:, :k].T, change[:, :k].T), 0.0)
-    return Fit(x.T, error, residual_sq, factor.rank, True, 2 + step)
+    return Fit(x.T, error, residual_sq, state.squares, factor.rank, True, 2 + step)
 
 
 def norms(columns: np.ndarray) -> np.ndarray:

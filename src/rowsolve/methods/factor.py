@@ -14,6 +14,7 @@ from rowsolve._state import Kind, Sizes, StateError, array, check_keys, flag, in
 from rowsolve._vectors import norm, norms
 from rowsolve.kernels.gradient import add_gram, solve_factored, solve_transposed, solve_upper
 from rowsolve.kernels.rows import CSRRows, distances, frozen, residuals
+from rowsolve.lstsq.normal import factor_gram
 from rowsolve.lstsq.orthogonal import pivoted, scaled_columns
 from rowsolve.lstsq.state import compress
 from rowsolve.lstsq.triangle import Triangle, triangulate
@@ -32,13 +33,10 @@ __all__ = [
     "rows_beyond",
 ]
 
-_LEAST_RCOND = 1e-7  # of the triangle, in the 1-norm: below, a Gram matrix has lost too many digits
 _CLEARLY_FULL = 100.0  # times the cut at which a rank ends: the reciprocal condition of a triangle that needs no pivots
 _ROUNDED = 1e5  # units of rounding that a Gram matrix may leave of A z, if z is null
-_INDEPENDENT = 1e-4  # reciprocal condition of the columns that a Gram matrix tells from those that depend on them
 _IN_RANGE = 1e60  # entries whose squares are well in range
 _BESIDE = 1e-10  # cosine between a row and a direction that it has nothing of, as rounding leaves it
-_EVEN = 4.0  # columns whose lengths differ by less need not be made equal
 _ROOM, _MUCH_ROOM = 2e7, 2e8  # bytes of rows gathered at a time
 _POWER_STEPS, _SETTLED = 12, 1.05
 _VECTORS = 4
@@ -242,12 +240,14 @@ def factor_of(system: System, order: np.ndarray) -> Factor:
     gram = _gram(system, order) if order.size >= p or damp else None
     if gram is not None:
         with blas_threads(p**3 / 6, system.threads):
-            triangle = _triangle_of(gram.copy(order="F"), damp)
-            if triangle is not None:
-                return Factor(order.size, triangle * stand_for)
-            independent = None if damp else _independent_of(gram, order.size, stand_for)
-            if independent is not None and _is_null(system, order, independent):
-                return independent
+            found = factor_gram(gram, damp)
+            if found is not None:
+                rows, columns = stand_for * found.rows(), found.columns
+                if columns is None:
+                    return Factor(order.size, rows)
+                factor = Factor(order.size, np.ascontiguousarray(rows[:, columns]), rows, columns.astype(np.int64))
+                if _is_null(system, order, factor):
+                    return factor
     system.make_sure_of_time(QR_PER_PRODUCT * (order.size * float(p) ** 2 + 2.0 * float(p) ** 3))
     with blas_threads(order.size * float(p) ** 2, system.threads):
         return _by_qr(system, order, damp, stand_for)
@@ -277,30 +277,6 @@ def gather(part: Part, n_columns: int, room: float = _ROOM) -> Iterator[np.ndarr
             yield sparse.csr_array(tuple(rows), shape=(n_rows, n_columns))[piece].toarray().astype(float)
         else:
             yield rows.values[piece].astype(float, copy=False)
-
-
-def _independent_of(gram: np.ndarray, n_rows: int, stand_for: float) -> Factor | None:
-    """Return R of the columns that are independent, by Cholesky with pivots; None if the Gram matrix leaves a doubt.
-
-    Rounding keeps what is left of a column that depends on others from being zero, but it is then far below the rest.
-    """
-    from scipy.linalg import lapack
-
-    p, eps = len(gram), float(np.finfo(float).eps)
-    lengths = np.sqrt(gram.diagonal())
-    lengths[lengths == 0.0] = 1.0
-    gram /= lengths[:, None]
-    gram /= lengths
-    cut = p * eps
-    lower, order, rank, _ = lapack.dpstrf(gram, tol=cut, lower=1, overwrite_a=1)
-    if rank == 0:
-        return None
-    first = np.tril(lower[:rank, :rank])
-    rcond, info = lapack.dtrcon(first, uplo="L")
-    if info != 0 or not rcond > _INDEPENDENT:
-        return None
-    rows = np.hstack([first.T, lower[rank:, :rank].T])
-    return _independent(n_rows, stand_for * rows, order - 1, lengths, has_gap=True)
 
 
 def rows_beyond(system: System, factor: Factor | None, rng: np.random.Generator) -> np.ndarray:
@@ -337,34 +313,8 @@ def _is_null(system: System, order: np.ndarray, factor: Factor) -> bool:
     return True
 
 
-def _triangle_of(gram: np.ndarray, damp: float) -> np.ndarray | None:
-    """Return R from the lower triangle of a Gram matrix, which is destroyed, with ``damp**2`` added to its diagonal."""
-    from scipy.linalg import lapack
-
-    gram.ravel(order="K")[:: len(gram) + 1] += damp * damp
-    lengths = np.sqrt(gram.diagonal())
-    if not (lengths > 0.0).all():
-        return None
-    even = lengths.max() < _EVEN * lengths.min()
-    if not even:
-        gram /= lengths[:, None]
-        gram /= lengths
-    lower, info = lapack.dpotrf(gram, lower=1, overwrite_a=1, clean=1)
-    if info == 0:
-        rcond, info = lapack.dtrcon(lower, uplo="L")
-    if info != 0 or not rcond > _LEAST_RCOND:
-        return None
-    triangle = lower.T
-    if not even:
-        triangle *= lengths
-    return triangle
-
-
 def _gram(system: System, order: np.ndarray) -> np.ndarray | None:
-    """Return the lower triangle of the Gram matrix of the rows in `order`, in Fortran order.
-
-    None if their squares leave the range of float64.
-    """
+    """Return the upper triangle of the Gram matrix of the rows in `order`; None if their squares leave the range."""
     p = system.n_columns
     gram = np.zeros((p, p))
     for part in system.parts(order):
@@ -376,7 +326,7 @@ def _gram(system: System, order: np.ndarray) -> np.ndarray | None:
     trace = float(gram.trace())
     if not math.isfinite(trace):
         find_odd_rows(system, order)
-    return gram.T if 1.0 / _IN_RANGE**2 < trace / p < _IN_RANGE**2 else None
+    return gram if 1.0 / _IN_RANGE**2 < trace / p < _IN_RANGE**2 else None
 
 
 def _by_qr(system: System, order: np.ndarray, damp: float, stand_for: float) -> Factor:

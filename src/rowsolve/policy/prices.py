@@ -13,6 +13,7 @@ __all__ = [
     "FACTOR_PRODUCT",
     "FEWEST_PASSES",
     "FEW_NUMBERS",
+    "LOCAL_PASSES",
     "NUMBER",
     "PAIR",
     "PRODUCT",
@@ -60,6 +61,7 @@ SMALL_SYSTEM = 5e5  # a system that is solved before anything else could be foun
 SMALL_BOX = 6e6  # the same within bounds, where passes take many more steps
 SHORT_BREAK = 2e7  # what is done without a look at the clock
 SAMPLE, SAMPLE_NUMBER, SAMPLE_PRODUCT = 6e4, 2.5, 0.036  # to solve p rows: at least; a number; a multiplication in LU
+LOCAL_PASSES = 100.0  # of conjugate gradients where rows are between columns next to each other
 FEWEST_PASSES = 10  # of conjugate gradients, for six digits or so
 _VECTORS_PER_PASS = 8  # a pass takes as long for so many vectors as for two: from then on, arithmetic does
 
@@ -86,9 +88,10 @@ def band(n_columns: float, width: float) -> float:
     return n_columns * (BAND_PRODUCT * width**2 + BAND_NUMBER * width + 100.0)
 
 
-def widest_band(n_columns: float, price: float) -> float:
-    """Return how wide a band may be to be factored at this price."""
-    left = price / n_columns - 100.0
+def widest_band(n_columns: float, n_numbers: float, n_pairs: float) -> float:
+    """Return how wide a band may be to be worth while: to be factored before passes, or another factor, would end."""
+    passes = LOCAL_PASSES * a_pass(n_numbers, n_columns, sparse=True)
+    left = min(dense_gram_of_sparse(n_pairs, n_columns), passes) / n_columns - 100.0
     if left <= 0.0:
         return 0.0
     half = BAND_NUMBER / (2.0 * BAND_PRODUCT)
