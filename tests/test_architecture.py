@@ -48,7 +48,10 @@ ROOMS = {
     "_vectors": set(),
     "_solution": set(),
     "_monitor": {"_solution", "_state"},
-    "_system": {"_state", "_threads", "_vectors", "kernels.gradient", "kernels.rows", "lstsq.band", "policy.prices"},
+    "_system": {
+        "_state", "_threads", "_vectors", "kernels.gradient", "kernels.rows", "lstsq.band", "lstsq.null_space",
+        "policy.prices",
+    },
     "_stored": {"_system", "kernels.rows", "sources"},
     "_check": {"_solution", "_state", "_system", "_vectors", "kernels.many", "kernels.rows", "methods.factor"},
     "_drive": {

@@ -31,6 +31,7 @@ from rowsolve._vectors import pairs_of, sum_of_squares
 from rowsolve.kernels.gradient import widest_row
 from rowsolve.kernels.rows import NON_FINITE, ZERO, ZERO_AGAINST_B, CSRRows, frozen, look_at_sides, norms_at, norms_of
 from rowsolve.lstsq.band import NARROW, Layout, look_for_band
+from rowsolve.lstsq.null_space import obvious_null_space
 from rowsolve.policy.prices import widest_band, worth_a_look_for_band
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ __all__ = ["Clock", "OutOfTime", "Part", "Piece", "System", "TooLong"]
 # seed gives the same bits.
 WORK_OF_A_BURST = 10_000_000
 _PRODUCTS_A_SECOND = 8e9  # multiplications of matrices by BLAS on one core, or on two that are busy
-_MOST_GROUPS = 16  # of dummy variables
 _ROWS_TO_LOOK_AT = 64  # for the norms of columns
 _WORK_OF_A_THREAD = 300_000  # numbers used: about 0.3 ms, where waking another thread takes 0.1 ms
 
@@ -257,14 +257,10 @@ class System:
 
     @cached_property
     def null_vectors(self) -> np.ndarray | None:
-        """An orthonormal basis of directions that sparse rows obviously leave open, as columns; None if there are none.
-
-        Differences have rows that sum up to zero. Dummy variables have rows with an entry of the same size in each of
-        several groups of columns, so that what is added to one group can be taken from another.
-        """
+        """Directions that sparse rows obviously leave open (see `rowsolve.lstsq.null_space`); None if none."""
         if self.stored or not isinstance(self.rows, CSRRows) or self.damp:
             return None
-        return _obvious_null_space(self.rows, self.n_rows, self.n_columns)
+        return obvious_null_space(self.rows, self.n_columns)
 
     @cached_property
     def layout(self) -> Layout | None:
@@ -520,25 +516,3 @@ class System:
         fill(self, state, self.sizes)
         if not (self.odd < self.n_rows).all():
             raise StateError(f"odd: expected rows up to {self.n_rows - 1}, got {self.odd.max()}")
-
-
-def _obvious_null_space(rows: Any, n: int, p: int) -> np.ndarray | None:
-    """See `System.null_vectors`."""
-    (data, indices, indptr), each = rows, int(rows.indptr[1] - rows.indptr[0])
-    if not 2 <= each <= _MOST_GROUPS or data.size != each * n or (np.diff(indptr) != each).any():
-        return None
-    values, columns = data.reshape(n, each), indices.reshape(n, each)
-    if not values[0].sum() and not (values @ np.ones(each)).any():
-        return np.full((p, 1), 1.0 / math.sqrt(p))
-    for some in (
-        slice(_ROWS_TO_LOOK_AT),
-        slice(None),
-    ):  # a look at a few rows is mostly enough to see that there is none
-        groups = [k for k in range(each) if (values[some, k] == values[0, k]).all()]
-        first, last = ([end(columns[some, k]) for k in range(each)] for end in (np.min, np.max))
-        if len(groups) < 2 or any(a >= b for a, b in zip(last[:-1], first[1:], strict=True)):
-            return None
-    sums = np.zeros((p, len(groups)))
-    for c, k in enumerate(groups):
-        sums[columns[:, k], c] = 1.0 / values[0, k]  # which adds 1 to each row
-    return np.linalg.qr(sums[:, 1:] - sums[:, :1])[0]

@@ -16,6 +16,7 @@ from rowsolve._vectors import sum_of_squares
 from rowsolve.kernels.gradient import widest_row
 from rowsolve.lstsq.band import NARROW, Layout, compress_to_band, factor_band
 from rowsolve.lstsq.normal import Fit, GramFactor, factor_gram, fit_normal
+from rowsolve.lstsq.null_space import obvious_null_space
 from rowsolve.lstsq.orthogonal import Orthogonal, orthonormal
 from rowsolve.lstsq.state import compress, rows_of, slopes_at
 
@@ -92,14 +93,15 @@ def fit_sparse(
     """Do the same for a CSR matrix, by the normal equations alone: as a narrow band, if they are one as they come."""
     x0 = np.zeros((b.shape[1], A.shape[1])) if x0 is None else x0
     with blas_threads(math.inf, 1):
-        widest = widest_row(rows_of(A))
+        rows = rows_of(A)
+        widest = widest_row(rows)
         factor: GramFactor | None = None
         if _BANDED * widest <= A.shape[1] and widest <= NARROW:
             state = compress_to_band(A, b, Layout(widest))
             factor = factor_band(state.gram, damp)
         if factor is None:
             state = compress(A, b)
-            factor = factor_gram(state.gram, damp)
+            factor = factor_gram(state.gram, damp, obvious_null_space(rows, A.shape[1]))
         if factor is None:
             return None
         return fit_normal(state, factor, x0, damp, tolerance, partial(slopes_at, A, b, threads=threads))

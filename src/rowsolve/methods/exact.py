@@ -79,7 +79,7 @@ class AllRows:
         if state is None:
             return None
         with blas_threads(_LONG_FACTOR * system.n_columns**3, system.threads):
-            factor = factor_gram(state.gram, system.damp)
+            factor = factor_gram(state.gram, system.damp, system.null_vectors)
         return None if factor is None else self._fit(state, factor)
 
     def _within(self, bounds: tuple[np.ndarray, np.ndarray]) -> Step | None:

@@ -35,7 +35,7 @@ from rowsolve.policy.least_squares import (
     price_of_passes,
     worth_a_look,
 )
-from rowsolve.policy.prices import BEGIN, SMALL_BOX, SQUARES
+from rowsolve.policy.prices import BEGIN, FACTOR_PRODUCT, SMALL_BOX, SQUARES
 
 if TYPE_CHECKING:
     from rowsolve._monitor import Tolerance
@@ -185,6 +185,7 @@ class Refined(StepMethod):
         elif even or n_factored:
             falls = [float(slope[worst]) for slope in slopes]
             if descent.is_stuck:  # only when gradients are rounding is it known what the error is
+                cost += FACTOR_PRODUCT * system.n_columns**3  # pivots, and a basis of what no row reaches
                 digits = math.log(max(falls[-1], _EPS**2) / (_EPS * max(falls)))
             left = passes_left(system, falls, digits)
             if len(slopes) > 1:  # they jump up and down: a factor must not cost far more than was spent so far
