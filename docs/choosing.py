@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from make import put, race_results
 
-from rowsolve import _auto, _words, solve
+from rowsolve import _auto, _stored, _vectors, _words, solve
 from rowsolve.experiments.style import new_figure
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.lstsq import dense
@@ -101,6 +101,11 @@ def first_turns() -> list[Turn]:
             f"Small?\nall rows are predicted to take\n{prices.SMALL_SYSTEM / 1e6:g} ms or less",
         ),
         Turn(
+            f"A is not in memory, dense, p and n as in the next line, and it is a stream or has at most "
+            f"{2 * _stored._PLACES} chunks of rows (row groups of Parquet)",
+            "`refined`, with all rows at once", "A sample of the rows would take as long to read",
+        ),
+        Turn(
             f"A is not in memory (`memory=`), dense, p at most {auto._MOST_COLUMNS:,}, n at least {tall} p, and "
             f"{auto.SQUARES} p x p matrices fit in what is allowed", "`direct`", "The rows are not in memory",
         ),
@@ -173,7 +178,7 @@ def next_turns() -> dict[str, list[Turn]]:
             Turn('always, unless `outliers="drop"`', "done: the least-squares solution of all rows"),
             Turn(
                 '`outliers="drop"`, and '
-                f"of {_words._ROWS_FOR_THE_TAIL:,} rows (of all, if there are fewer than twice as many) the "
+                f"of {_vectors._ROWS_FOR_THE_TAIL:,} rows (of all, if there are fewer than twice as many) the "
                 f"largest residual is above {wild} times the median, or the "
                 f"root mean square of all above {_words._HEAVY:g} times it (and {_auto.CLEAN:g} of b); not with `damp` "
                 f"or `bounds`, nor if n < {tall} p",

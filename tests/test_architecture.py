@@ -25,7 +25,7 @@ ROOMS = {
         "_atomic", "_blas", "_solution", "_state", "_system", "_threads", "_vectors", "kernels", "clustering", "lstsq",
         "pavings", "policy.least_squares", "policy.prices",
     },
-    "sources": {"_vectors", "kernels.rows"},
+    "sources": {"_vectors", "kernels.rows", "kernels.turned"},
     "theory": set(),
     "experiments": {"", "clustering", "sources", "_system"},
     "race": {"", "sources", "experiments"},

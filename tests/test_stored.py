@@ -460,3 +460,16 @@ def test_zarr_and_hdf5_groups__of_others_are_read_too(tmp_path):
     for name in ("A.h5", "A.zarr"):
         found = solve(f"{tmp_path}/{name}:/train/A", method="refined", memory=2 * MEMORY)
         assert relative_error(found.x, X) < 2e-6
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("kept", ["parquet", "zarr", "h5", "store"])
+def test_noisy_rows__are_read_once(kept, tmp_path, monkeypatch):
+    tall, rhs, _ = gaussian(20_000, 20, noise=0.1)
+    monkeypatch.setitem(globals(), "A", tall)
+    where = Chunks(in_chunks(tall, rhs, 1300)) if kept == "store" else KEPT[kept](tmp_path)
+    found = solve(where, rhs, memory="5MB")
+    assert found.status is Status.CONVERGED
+    assert relative_error(found.x, np.linalg.lstsq(tall, rhs)[0]) < 1e-9
+    assert found.bytes_read <= 1.05 * tall.nbytes  # rows whose residuals are looked at were kept as they came by
+    assert found.residual.full

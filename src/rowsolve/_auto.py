@@ -14,8 +14,8 @@ from rowsolve._monitor import Monitor
 from rowsolve._solution import Status
 from rowsolve._state import Kind, StateError, fill, in_place, listed, named, number, optional, state_of, text, tuple_of
 from rowsolve._system import System
-from rowsolve._vectors import norm
-from rowsolve._words import FOR_FAR_ROWS, far_rows, rows_for_the_tail
+from rowsolve._vectors import norm, rows_for_the_tail
+from rowsolve._words import FOR_FAR_ROWS, far_rows
 from rowsolve.methods import Deflated, Direct, Method, Quantile, Randomized, Refined
 from rowsolve.policy.auto import TALL, Choice, first_choice, is_hopeless, is_plain, next_choice, rows_share_much
 

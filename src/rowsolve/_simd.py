@@ -131,9 +131,9 @@ def add_tile(panels: Any, tile: int, panel: int, n_rows: int, n_vectors: int, ou
     out[i : i + LANES, j : j + n_vectors * LANES] += left.T @ right
 
 
-def takes_blocks(turned: Any) -> bool:
-    """Tell whether `turn_block` takes this array: one in C order."""
-    return turned.flags.c_contiguous
+def takes_blocks(turned: Any, target: Any) -> bool:
+    """Tell whether `turn_block` and `add_strip` take this array: one in C order, with a `target` of float64."""
+    return turned.flags.c_contiguous and target.dtype == float
 
 
 def turn_block(turned: Any, j: int, i: int, target: Any, r: int, c: int, ahead: int) -> None:
@@ -152,14 +152,14 @@ def count_bits(word: Any) -> int:
 
 
 @overload(takes_blocks)
-def _takes_blocks(turned):
-    contiguous = turned.layout == "C"
-    return lambda turned: contiguous
+def _takes_blocks(turned, target):
+    fits = turned.layout == "C" and target.layout == "C" and target.dtype == types.float64
+    return lambda turned, target: fits
 
 
 @overload(turn_block)
 def _turn_block(turned, j, i, target, r, c, ahead):
-    if turned.layout != "C":
+    if turned.layout != "C" or target.layout != "C" or target.dtype != types.float64:
         return lambda turned, j, i, target, r, c, ahead: None
 
     def form(turned, j, i, target, r, c, ahead):

@@ -15,8 +15,8 @@ from rowsolve._auto import CLEAN, SAYS
 from rowsolve._monitor import Tolerance
 from rowsolve._solution import History, Residual, Solution, Status
 from rowsolve._threads import available_cores
-from rowsolve._vectors import norms
-from rowsolve._words import FOR_FAR_ROWS, by_least_squares, by_rank, converged, far_rows, rows_for_the_tail, too_precise
+from rowsolve._vectors import norms, rows_for_the_tail
+from rowsolve._words import FOR_FAR_ROWS, by_least_squares, by_rank, converged, far_rows, too_precise
 from rowsolve.kernels.rows import frozen, residuals
 from rowsolve.lstsq.dense import Fit, fit, fit_sparse, sample_agrees
 from rowsolve.lstsq.state import rows_of

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rowsolve._system import Clock, Part, Piece, System
-from rowsolve.kernels.rows import frozen
+from rowsolve.kernels.rows import DenseRows, frozen
 from rowsolve.sources import Source
 from rowsolve.sources.stored import StoredRows
 
@@ -17,6 +17,7 @@ __all__ = ["StoredSystem"]
 
 _PLACES = 64  # at least so many, where rows that are next to each other are sampled together
 _RUN = 1 << 18  # bytes of rows next to each other, which a disk reads as fast as one
+_NO_ROWS = np.empty(0, np.int64)
 _SINGLE = 256  # rows that are sampled one by one, if they can be read so
 
 
@@ -33,6 +34,18 @@ class StoredSystem(System):
         super().__init__(source, b, clock, threads, damp, bounds)
         self.room = source.memory.room
         self._kept: Part | None = None
+        self._to_keep: np.ndarray | None = None
+
+    @property
+    def sample_is_a_pass(self) -> bool:
+        """Whether some rows from here and there take as long to read as all of them."""
+        store = self.source.store
+        return store.ordered or self.n_rows <= 2 * _PLACES * store.chunk
+
+    def keep(self, order: np.ndarray) -> None:
+        """Keep the rows in `order` as they come by in the next pass, to be asked for as `parts` afterwards."""
+        fits = not self.source.store.sparse and order.size <= self.rows_at_once
+        self._to_keep = order if fits else None
 
     @property
     def bytes_read(self) -> float:
@@ -46,11 +59,18 @@ class StoredSystem(System):
     def pieces(self, times_used: int = 1, n_rows: int | None = None, skip: int = 0) -> Iterator[Piece]:  # noqa: ARG002
         """Yield all rows, a few MB at a time: one counted pass, which Ctrl-C and the deadline can end."""
         assert n_rows is None
+        wanted, self._to_keep = (_NO_ROWS if self._to_keep is None or skip else self._to_keep), None
+        kept = np.empty((wanted.size, self.n_columns), self.source.store.dtype)
         for first, source in self.source.in_order(skip):
             piece = Piece(source.rows, first, 0, source.shape[0])
+            if wanted.size:
+                here = (wanted >= first) & (wanted < first + piece.n_rows)
+                kept[here] = piece.rows.values[wanted[here] - first]
             with self._numbered(np.arange(first, first + piece.n_rows)):
                 yield piece
             self._end_piece(piece)
+        if wanted.size:
+            self._kept = Part(DenseRows(frozen(kept)), np.arange(len(kept)), wanted)
         self.all_checked = True
 
     def parts(self, order: np.ndarray) -> Iterator[Part]:
@@ -112,7 +132,7 @@ class StoredSystem(System):
         chunk = self.source.store.chunk
         return order.size if chunk == 1 else int(np.unique(order // chunk).size)
 
-    derived = (*System.derived, "_kept")
+    derived = (*System.derived, "_kept", "_to_keep")
 
 
 class _Visible(System):

@@ -286,6 +286,14 @@ class System:
             self._end_piece(piece)
         self.all_checked |= n_rows is None
 
+    @property
+    def sample_is_a_pass(self) -> bool:
+        """Whether some rows from here and there take as long to read as all of them: not if they are in memory."""
+        return False
+
+    def keep(self, order: np.ndarray) -> None:
+        """Keep the rows in `order` as they come by in the next pass, to be asked for as `parts` afterwards."""
+
     def end_passes(self, count: int) -> None:
         """Count passes that were made without a break."""
         self.rows_read += count * self.n_rows

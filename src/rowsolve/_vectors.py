@@ -8,12 +8,15 @@ about to need.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
-__all__ = ["norm", "norms", "pairs_of", "products", "sum_of_squares"]
+__all__ = ["norm", "norms", "pairs_of", "products", "rows_for_the_tail", "sum_of_squares"]
 
 _LONG = 10_000  # numbers in a vector, for which BLAS takes several threads
+_ROWS_FOR_THE_TAIL, _IN_A_ROW = 1024, 8  # of which so many follow each other: a cache line, if in columns
+_GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0  # its multiples are spread evenly between the integers
 
 
 def sum_of_squares(vector: np.ndarray) -> float:
@@ -41,3 +44,11 @@ def products(vectors: np.ndarray, others: np.ndarray) -> np.ndarray:
 def norms(vectors: np.ndarray) -> np.ndarray:
     """Return the norm of each of `vectors`."""
     return np.sqrt(products(vectors, vectors))
+
+
+def rows_for_the_tail(n_rows: int) -> Any:
+    """Return the rows whose residuals tell whether some are far off: all, or some that are spread evenly."""
+    if n_rows < 2 * _ROWS_FOR_THE_TAIL:
+        return slice(None)
+    firsts = np.arange(_ROWS_FOR_THE_TAIL // _IN_A_ROW) * _GOLDEN % 1.0 * (n_rows // _IN_A_ROW)
+    return (_IN_A_ROW * firsts.astype(np.int64)[:, None] + np.arange(_IN_A_ROW)).ravel()

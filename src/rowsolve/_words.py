@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -19,16 +18,10 @@ __all__ = [
     "converged",
     "far_rows",
     "message_of",
-    "rows_for_the_tail",
     "too_precise",
 ]
 
 _FEWEST_PLACES = 20
-_ROWS_FOR_THE_TAIL, _IN_A_ROW = (
-    1024,
-    8,
-)  # of which so many follow each other: a cache line of each column, if in columns
-_GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0  # its multiples are spread evenly between the integers
 _FAR = 12.0  # times the median: a normal distribution reaches 5 in a thousand rows
 _HEAVY = 3.0  # times the median: the root of the mean square of a normal distribution is 1.5
 FOR_FAR_ROWS = "{}: outliers='drop' looks for a solution without them."
@@ -154,14 +147,6 @@ def by_least_squares(residual: Residual, within: str = "") -> str:
 
 def _about(error: float) -> str:
     return f"estimated relative error {error:.1e}" if math.isfinite(error) else "error not known"
-
-
-def rows_for_the_tail(n_rows: int) -> Any:
-    """Return the rows whose residuals tell whether some are far off: all, or some that are spread evenly."""
-    if n_rows < 2 * _ROWS_FOR_THE_TAIL:
-        return slice(None)
-    firsts = np.arange(_ROWS_FOR_THE_TAIL // _IN_A_ROW) * _GOLDEN % 1.0 * (n_rows // _IN_A_ROW)
-    return (_IN_A_ROW * firsts.astype(np.int64)[:, None] + np.arange(_IN_A_ROW)).ravel()
 
 
 def far_rows(off: np.ndarray, n_rows: int, residual_norm: float) -> str:

@@ -15,7 +15,7 @@ def test_copies_rows_and_nothing_else(shape, dtype):
     for given in (turned, np.repeat(turned, 2, axis=1)[:, ::2]):
         for start, stop in ((0, shape[0]), (shape[0] // 3, shape[0] - shape[0] // 4)):
             for room in (0, 30):
-                target = np.full((shape[0], shape[1] + room), np.inf)
+                target = np.full((shape[0], shape[1] + room), np.inf, dtype=dtype if room else float)
                 turn(given, start, stop, target)
                 np.testing.assert_array_equal(target[: stop - start, : shape[1]], turned.T[start:stop])
                 assert np.isinf(target[stop - start :]).all()

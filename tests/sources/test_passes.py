@@ -63,7 +63,8 @@ def rows_in(store):
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_pass__brings_the_numbers_that_were_written(name, shape, dtype, tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet_module, "_BYTES_OF_A_BATCH", 40 * 8 * shape[1])
+    for limit in ("_FEWEST_BYTES", "_MOST_BYTES"):
+        monkeypatch.setattr(parquet_module, limit, 40 * 8 * shape[1])
     monkeypatch.setattr(parquet_module, "_BYTES_OF_A_TILE", 11 * 8 * shape[1])
     values = numbers(shape, dtype)
     WRITERS[name](tmp_path / name, values)
@@ -75,7 +76,7 @@ def test_a_pass__brings_the_numbers_that_were_written(name, shape, dtype, tmp_pa
 
 @pytest.mark.parametrize("statistics", [True, False])
 def test_nulls__are_nan_in_any_tile_or_an_error(statistics, tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet_module, "_BYTES_OF_A_BATCH", 40 * 16)
+    monkeypatch.setattr(parquet_module.ParquetStore, "_bytes_of_a_batch", 40 * 16)
     monkeypatch.setattr(parquet_module, "_BYTES_OF_A_TILE", 11 * 16)
     values = numbers((157, 2), "f8")
     spoiled = [None if i in (3, 62, 156) else value for i, value in enumerate(values[:, 1])]
@@ -205,9 +206,9 @@ def test_a_pass_in_order__takes_less_memory_than_chunks_and_reads_what_is_stored
         rows = StoredRows(store, memory_for(store, 1, 100e6, 1))
         system = StoredSystem(rows, np.ones(40_000), Clock(), 1, 0.0, None)
         assert rows.memory.chunk == 12_000
-        assert [piece.n_rows for piece in system.pieces()] == [12_000, 12_000, 12_000, 4_000]  # 9.6 MB
+        assert [piece.n_rows for piece in system.pieces()] == [9_000] * 4 + [4_000]  # 7.2 MB
         assert store.bytes_read == values.nbytes
         found = [piece.first for piece in system.pieces(skip=2)]
-        assert found == [24_000, 36_000]
+        assert found == [18_000, 27_000, 36_000]
         rows = StoredRows(store, memory_for(store, 1, 300e6, 1))
-        assert rows.rows_of_a_piece == 12_000 < rows.memory.chunk
+        assert rows.rows_of_a_piece == 9_000 < rows.memory.chunk

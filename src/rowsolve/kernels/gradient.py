@@ -48,7 +48,7 @@ def _gradient_by_columns(turned, b, weight, start, stop, vectors, out, squares):
     """
     p = turned.shape[0]
     sums, first, n_summed = np.zeros((2, p, LANES)), start, 0
-    if takes_blocks(turned):
+    if takes_blocks(turned, sums):
         while first + STRIP <= stop:
             of_x, of_probe = add_strip(turned, b, weight, first, vectors, sums)
             squares[0] += of_x

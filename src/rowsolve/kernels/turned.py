@@ -19,7 +19,7 @@ def turn(turned, start, stop, target):  # target: INOUT
     """
     n_long, count = turned.shape[0], stop - start
     in_blocks = n_long if target.shape[1] >= -(-n_long // LANES) * LANES else n_long // LANES * LANES
-    whole = count // LANES * LANES if takes_blocks(turned) else 0
+    whole = count // LANES * LANES if takes_blocks(turned, target) else 0
     for i in range(0, whole, LANES):
         for j in range(0, in_blocks, LANES):
             turn_block(turned, j, start + i, target, i, j, count)

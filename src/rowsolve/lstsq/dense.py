@@ -171,8 +171,8 @@ def _at_a_glance(A: np.ndarray, b: np.ndarray, x0: np.ndarray | None, tolerance:
     both = np.empty((n, p + k), order="F")
     both[:, :p], both[:, p:] = A, b
     factored = lapack.dgeqrf(both, lwork=_BLOCK * (p + k), overwrite_a=1)[0]
-    top = factored[: p + k] * _upper(p + k, p + k)
-    of_columns = ((top * top).T @ _ones(p + k)).tolist()
+    top = factored[: p + k] * _upper(min(n, p + k), p + k)
+    of_columns = ((top * top).T @ _ones(len(top))).tolist()
     triangle, sides, squares = top[:p, :p], top[:p, p:], of_columns[:p]  # of the lengths of columns
     if not (min(squares) > _IN_RANGE**-2 and max(squares) < _IN_RANGE**2):
         return None

@@ -12,7 +12,7 @@ from rowsolve._blas import blas_threads
 from rowsolve._solution import Status
 from rowsolve._state import StateError, array, check_keys, integer, named, optional, packed
 from rowsolve._system import Piece
-from rowsolve._vectors import norm, norms
+from rowsolve._vectors import norm, norms, rows_for_the_tail
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.lstsq.band import compress_to_band, factor_band
 from rowsolve.lstsq.box import BoxFit, fit_within
@@ -109,6 +109,8 @@ class AllRows:
         system, state = self.system, self.state_so_far
         reduce_rows = triangulate if self.by_qr else compress
         self.compressing = True
+        if system.stored and system.n_rhs == 1:  # of which `auto` will want to see the residuals
+            system.keep(np.arange(system.n_rows)[rows_for_the_tail(system.n_rows)])
         for rows, b in _blocks(system, skip=self.n_done):
             self.state_so_far = state = state.merge(reduce_rows(rows, b, system.threads))
             self.n_done += 1

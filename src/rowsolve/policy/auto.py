@@ -80,6 +80,8 @@ def first_choice(system: System, rtol: float, rows_allowed: float = math.inf) ->
     if tiny:
         return Choice(SMALL, all_rows)
     if system.stored and not _is_sparse(system) and _can_be_factored(system):
+        if system.sample_is_a_pass and rows_allowed >= n:
+            return Choice("A sample of the rows would take as long to read as all of them: ", Refined("all"))
         return Choice("The rows are not in memory, so as few as possible were read: ", Direct())
     few = not _is_sparse(system) and p <= _few_columns(system)
     if few and (worth_a_sample(n, p, system.n_rhs) or rows_allowed < n) and _has_room(system):

@@ -30,6 +30,9 @@ class ArrayStore(Store):
         return (*super().files, *files_behind(self._array))
 
     def _read(self, start: int, stop: int, out: np.ndarray | None) -> np.ndarray:
+        if out is not None and self.ndim == 2 and hasattr(self._array, "read_direct"):  # HDF5, without a copy
+            self._array.read_direct(out, np.s_[start:stop])
+            return out
         rows = np.asarray(self._array[start:stop]).reshape(stop - start, self.shape[1])
         if out is None:
             return np.array(rows, self.dtype, order="C", copy=None)

@@ -87,6 +87,7 @@ def memory_for(store: Store, n_rhs: int, allowed: float, threads: int) -> Memory
     """Share out the bytes `allowed`; raise with the least that works if they are too few."""
     n, p = store.shape
     lent = store.lends
+    store.keep_to(allowed)
     fixed = n * (8.0 * n_rhs + 1.0) + 8.0 * _VECTORS * p * threads * (n_rhs + 1) + (0.0 if lent else store.least_bytes)
     copies = 1 if lent else _WALKS * _BUFFERS * (_SPARSE_COPIES if store.sparse else 1)
     least_rows = min(n, _FEWEST_ROWS)
@@ -194,7 +195,7 @@ class StoredRows(Source):
         if self.memory.lent or self.store.sparse:
             return size
         wanted = max(_PIECE / self.store.bytes_per_row, _ROWS_OF_A_CHUNK * self.shape[1])
-        return min(size, math.ceil(wanted / self.store.chunk) * self.store.chunk)
+        return min(size, max(1, int(wanted / self.store.chunk)) * self.store.chunk)
 
     def in_order(self, skip: int) -> Iterator[tuple[int, Source]]:
         """Walk once over all rows, but for the first `skip` pieces, in pieces of `rows_of_a_piece`."""

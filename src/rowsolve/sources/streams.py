@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from rowsolve.kernels.rows import frozen
+from rowsolve.kernels.turned import turn
 from rowsolve.sources.csr import canonical, checked_csr, is_sparse
 from rowsolve.sources.finite import first_not_finite
 from rowsolve.sources.store import Store, StoreError
@@ -23,6 +25,7 @@ class Streamed(Store):
     So reads smaller than a block cost nothing, and reads that follow each other go on where the last one ended.
     """
 
+    by_columns = False  # whether blocks are in Fortran order
     _first: int  # the rows of the current block
     _block: Any = None
     _to_come: Iterator[tuple[int, Any]]
@@ -41,21 +44,27 @@ class Streamed(Store):
             from scipy import sparse
 
             none = sparse.csr_array((0, self.shape[1]), dtype=self.dtype)
-            return sparse.vstack([none, *parts], format="csr", dtype=self.dtype)
+            rows = (block[first:last] for block, first, last in parts)
+            return sparse.vstack([none, *rows], format="csr", dtype=self.dtype)
         out = self._room(stop - start, out)
         filled = 0
-        for part in parts:
-            out[filled : filled + part.shape[0]] = part
-            filled += part.shape[0]
+        for block, first, last in parts:
+            place = out[filled : filled + last - first]
+            if self.by_columns and out.dtype == block.dtype == float and out.flags.c_contiguous:
+                turn(frozen(block.T), first, last, place)  # in half of the time of numpy
+            else:
+                place[...] = block[first:last]
+            filled += last - first
         return out
 
-    def _parts(self, start: int, stop: int) -> Iterator[Any]:
-        """Yield the rows from `start` to `stop`, as parts of blocks."""
+    def _parts(self, start: int, stop: int) -> Iterator[tuple[Any, int, int]]:
+        """Yield blocks with the rows from `start` to `stop`, and from where to where these are in a block."""
         try:
             self._go_to(start)
             while True:
-                yield self._block[start - self._first : stop - self._first]
-                start = self._first + self._block.shape[0]
+                last = min(stop - self._first, self._block.shape[0])
+                yield self._block, start - self._first, last
+                start = self._first + last
                 if start >= stop:
                     return
                 self._advance()
