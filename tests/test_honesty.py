@@ -22,3 +22,8 @@ def test_solution_within_bounds__is_as_good_as_that_of_scipy_or_says_that_it_is_
     verdict = verdict_of(SEED_OF_BOUNDS, index, bounds=True)
     assert verdict.failures == []
     assert not any(note.startswith("SHORT") for note in verdict.notes)
+
+
+@pytest.mark.parametrize(("seed", "index"), [(1303, 1651), (1308, 1385)])
+def test_look_for_outliers__that_leaves_the_range_does_not_cost_the_solution(seed, index):
+    assert verdict_of(seed, index).failures == []

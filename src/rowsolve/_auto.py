@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from rowsolve._check import ROWS_TO_CHECK, residuals_of
-from rowsolve._drive import Run
+from rowsolve._drive import OutOfRange, Run
 from rowsolve._monitor import Monitor
 from rowsolve._solution import Status
 from rowsolve._state import Kind, StateError, fill, in_place, listed, named, number, optional, state_of, text, tuple_of
@@ -143,7 +143,10 @@ class Auto:
             most = _ROWS_TO_LEAVE_OUT * max(self.system.n_columns, _FEWEST_COLUMNS)  # it is a look aside
             self.most_rows = float(self.system.rows_read + most)
             self.run, self.least_squares = self._look_aside(), least_squares
-        found = self.run.go()
+        try:
+            found = self.run.go()
+        except OutOfRange:  # rows whose b are zero lead to an x of zero, which says nothing about the others
+            found = Status.INCONSISTENT
         if found is Status.CONVERGED and self.run.off.size:
             return found
         self.run = least_squares

@@ -50,7 +50,7 @@ from rowsolve.methods.base import Method, Plan, RowMethod, Step, StepMethod
 from rowsolve.methods.chunked import InChunks
 from rowsolve.methods.oblivious import sweep_rows
 
-__all__ = ["Run", "go_on"]
+__all__ = ["OutOfRange", "Run", "go_on"]
 
 _SMALLEST_X = 1e-152  # its square must not be lost
 _NO_ROWS = np.empty(0, np.int64)
@@ -67,6 +67,10 @@ _GROWTH = 1 / 128  # of the run so far: a long run of small bursts would be all 
 # Of several right-hand sides the first of these is what holds for all; None is no verdict yet.
 _BY_GRAVITY = (Status.SLOW, None, Status.INCONSISTENT, Status.PRECISION, Status.CONVERGED)
 _FEWEST_AVERAGED, _MOST_AVERAGED = 8, 64  # bursts whose iterates are averaged when the equations contradict each other
+
+
+class OutOfRange(ValueError):
+    """x has left the range of float64."""
 
 
 class _StoppedByCallback(Exception):
@@ -336,7 +340,7 @@ class Run:
         """Write a line of the history, and tell the caller."""
         for monitor, x in zip(self.monitors, self.iterates[:-1], strict=True):
             if monitor.norm_x < _SMALLEST_X and x.any():
-                raise ValueError("x is too small for float64: rescale `A` or `b` so that it is well above 1e-150.")
+                raise OutOfRange("x is too small for float64: rescale `A` or `b` so that it is well above 1e-150.")
         self.history.add(self.method.name, self.system.rows_read, self.clock.elapsed, drop, self.worst_error)
         self._emit("solve")
 
@@ -689,4 +693,4 @@ class _Averaging:
 
 def _keep_in_range(size: float) -> None:
     if not math.isfinite(size):
-        raise ValueError("x is too large for float64: rescale `A` or `b` so that it is well below 1e150.")
+        raise OutOfRange("x is too large for float64: rescale `A` or `b` so that it is well below 1e150.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from rowsolve._system import Clock, Part, Piece, System
 from rowsolve.kernels.rows import DenseRows, frozen
 from rowsolve.sources import Source
-from rowsolve.sources.stored import StoredRows
+from rowsolve.sources.stored import StoredRows, free_memory
 
 __all__ = ["StoredSystem"]
 
@@ -35,6 +36,12 @@ class StoredSystem(System):
         self.room = source.memory.room
         self._kept: Part | None = None
         self._to_keep: np.ndarray | None = None
+
+    @cached_property
+    def slow_to_read(self) -> bool:
+        """Whether rows come from a file, and not from a map of one that the system can keep in memory."""
+        store = self.source.store
+        return not (self.source.memory.lent and self.n_rows * store.bytes_per_row <= free_memory())
 
     @property
     def sample_is_a_pass(self) -> bool:
@@ -132,7 +139,7 @@ class StoredSystem(System):
         chunk = self.source.store.chunk
         return order.size if chunk == 1 else int(np.unique(order // chunk).size)
 
-    derived = (*System.derived, "_kept", "_to_keep")
+    derived = (*System.derived, "_kept", "_to_keep", "slow_to_read")
 
 
 class _Visible(System):

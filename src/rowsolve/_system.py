@@ -287,6 +287,11 @@ class System:
         self.all_checked |= n_rows is None
 
     @property
+    def slow_to_read(self) -> bool:
+        """Whether rows come from a file, and not from memory or a map of a file that fits there."""
+        return False
+
+    @property
     def sample_is_a_pass(self) -> bool:
         """Whether some rows from here and there take as long to read as all of them: not if they are in memory."""
         return False

@@ -92,7 +92,7 @@ def price_of_all(system: System) -> float:
         price = dense_gram_of_sparse(n_pairs, p)
     else:
         price = gram(n, p)
-    price += p**2 * k * PRODUCT + price_of_passes(system, 2.0 if system.stored else 1.0)
+    price += p**2 * k * PRODUCT + price_of_passes(system, 2.0 if system.slow_to_read else 1.0)
     products = n * system.entries_per_row * (system.entries_per_row if isinstance(system.rows, CSRRows) else p / 2)
     return price if system.has_time_for(products + p**3 / 3) else math.inf
 
@@ -159,7 +159,7 @@ def price_of_passes(system: System, count: float) -> float:
     """Return the price of so many passes, each with a step of conjugate gradients."""
     n, entries, p = system.n_rows, system.entries_per_row, system.n_columns
     sparse = isinstance(system.rows, CSRRows)
-    return count * a_pass(n * entries, p, system.n_rhs, sparse=sparse, stored=system.stored)
+    return count * a_pass(n * entries, p, system.n_rhs, sparse=sparse, stored=system.slow_to_read)
 
 
 def cheapest_sample(system: System, digits: float, which: str = "auto") -> tuple[int, float]:
