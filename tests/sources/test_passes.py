@@ -63,8 +63,7 @@ def rows_in(store):
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_pass__brings_the_numbers_that_were_written(name, shape, dtype, tmp_path, monkeypatch):
-    for limit in ("_FEWEST_BYTES", "_MOST_BYTES"):
-        monkeypatch.setattr(parquet_module, limit, 40 * 8 * shape[1])
+    monkeypatch.setattr(parquet_module, "_BYTES_OF_A_BATCH", 40 * 8 * shape[1])
     monkeypatch.setattr(parquet_module, "_BYTES_OF_A_TILE", 11 * 8 * shape[1])
     values = numbers(shape, dtype)
     WRITERS[name](tmp_path / name, values)
@@ -76,7 +75,7 @@ def test_a_pass__brings_the_numbers_that_were_written(name, shape, dtype, tmp_pa
 
 @pytest.mark.parametrize("statistics", [True, False])
 def test_nulls__are_nan_in_any_tile_or_an_error(statistics, tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet_module.ParquetStore, "_bytes_of_a_batch", 40 * 16)
+    monkeypatch.setattr(parquet_module, "_BYTES_OF_A_BATCH", 40 * 16)
     monkeypatch.setattr(parquet_module, "_BYTES_OF_A_TILE", 11 * 16)
     values = numbers((157, 2), "f8")
     spoiled = [None if i in (3, 62, 156) else value for i, value in enumerate(values[:, 1])]

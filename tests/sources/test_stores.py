@@ -235,7 +235,7 @@ def test_parquet__reads_every_kind_of_number(tmp_path):
 @pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
 def test_streams__of_many_blocks_are_read_from_anywhere(name, tmp_path, monkeypatch):
     monkeypatch.setattr(text_module, "_BYTES_OF_A_BLOCK", 300)
-    monkeypatch.setattr(parquet_module.ParquetStore, "_bytes_of_a_batch", 300)
+    monkeypatch.setattr(parquet_module, "_BYTES_OF_A_BATCH", 300)
     DENSE[name](tmp_path / name, A, 50)
     with open_store(tmp_path / name) as store:
         assert store.chunk == (50 if name == "a.parquet" else 4)

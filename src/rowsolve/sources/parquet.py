@@ -16,11 +16,7 @@ from rowsolve.sources.streams import Streamed, made_ahead
 
 __all__ = ["ParquetStore"]
 
-_FEWEST_BYTES, _MOST_BYTES, _SHARE = (
-    8e6,
-    32e6,
-    0.1,
-)  # of a batch, and of the memory allowed: fewer batches take less time
+_BYTES_OF_A_BATCH = 8 << 20  # larger ones take less time, but Arrow keeps several times as much
 _BYTES_OF_A_TILE = 2 << 20  # of a batch: it stays in the cache while columns become rows
 _BATCHES = 3  # at once: one being read, one read ahead, one becoming rows
 # Bytes that it keeps for itself once it has read a file of some size, and for each column (measured).
@@ -39,7 +35,6 @@ class ParquetStore(Streamed):
     """
 
     by_columns = True
-    _bytes_of_a_batch = _MOST_BYTES
 
     def __init__(
         self, path: Path, chosen: tuple[str, ...], left_out: tuple[str, ...], *, allow_nan: bool = False
@@ -65,16 +60,12 @@ class ParquetStore(Streamed):
             self._file.close()
             raise
 
-    def keep_to(self, memory: float) -> None:
-        """Read as much at once as so many bytes allow."""
-        self._bytes_of_a_batch = min(max(_SHARE * memory, _FEWEST_BYTES), _MOST_BYTES)
-
     @property
     def least_bytes(self) -> float:
         """Row groups are read in batches, for which a page of each column is open."""
         kept = _KEPT_BY_ARROW + _KEPT_FOR_A_COLUMN * self.shape[1]
         kept = min(kept, 2.0 * self.shape[0] * self.bytes_per_row)
-        batches = min(_BATCHES * self._bytes_of_a_batch, super().least_bytes)
+        batches = min(_BATCHES * _BYTES_OF_A_BATCH, super().least_bytes)
         return kept + batches + self._bytes_open + self.bytes_per_row
 
     def _measure(self, path: Path, group: int) -> float:
@@ -132,7 +123,7 @@ class ParquetStore(Streamed):
 
     def _batches(self, row: int) -> Iterator[tuple[int, Any]]:
         """Yield batches of numbers of the `dtype`, and their first rows, from the row group of `row` on."""
-        names, batch_size = self._schema.names, max(1, int(self._bytes_of_a_batch / self.bytes_per_row))
+        names, batch_size = self._schema.names, max(1, int(_BYTES_OF_A_BATCH / self.bytes_per_row))
         for group in range(self._group_of(row), self._file.num_row_groups):  # one is read even if the next is damaged
             first = self._starts[group]
             threads = self._starts[group + 1] - first > batch_size  # so few rows are not worth waking them

@@ -90,9 +90,6 @@ class Store(ABC):
         self.bytes_read = 0.0
         self.checked = self.checked or given.kind != "f"  # integers are finite
 
-    def keep_to(self, memory: float) -> None:  # noqa: B027  most have nothing to choose
-        """Choose how much is read at once, if so many bytes may be used."""
-
     @property
     def written(self) -> int:
         """When the file, or the last one in the folder, was written to, in nanoseconds; 0 if there is none."""

@@ -87,7 +87,6 @@ def memory_for(store: Store, n_rhs: int, allowed: float, threads: int) -> Memory
     """Share out the bytes `allowed`; raise with the least that works if they are too few."""
     n, p = store.shape
     lent = store.lends
-    store.keep_to(allowed)
     fixed = n * (8.0 * n_rhs + 1.0) + 8.0 * _VECTORS * p * threads * (n_rhs + 1) + (0.0 if lent else store.least_bytes)
     copies = 1 if lent else _WALKS * _BUFFERS * (_SPARSE_COPIES if store.sparse else 1)
     least_rows = min(n, _FEWEST_ROWS)
@@ -190,12 +189,17 @@ class StoredRows(Source):
 
     @property
     def rows_of_a_piece(self) -> int:
-        """How many rows come at once where all are read in their order: no more than a chunk."""
-        size = self.memory.chunk
-        if self.memory.lent or self.store.sparse:
-            return size
-        wanted = max(_PIECE / self.store.bytes_per_row, _ROWS_OF_A_CHUNK * self.shape[1])
-        return min(size, max(1, int(wanted / self.store.chunk)) * self.store.chunk)
+        """How many rows come at once where all are read in their order.
+
+        No more than a chunk, unless as many are stored together: in smaller pieces they would be read several times.
+        """
+        memory, stored, a_row = self.memory, self.store.chunk, self.store.bytes_per_row
+        if memory.lent or self.store.sparse:
+            return memory.chunk
+        wanted = max(_PIECE / a_row, _ROWS_OF_A_CHUNK * self.shape[1])
+        rows = max(1, int(wanted / stored)) * stored
+        fits = _BUFFERS * rows * a_row <= (memory.buffers + memory.room) / 2.0
+        return min(rows, self.shape[0]) if fits else min(rows, memory.chunk)
 
     def in_order(self, skip: int) -> Iterator[tuple[int, Source]]:
         """Walk once over all rows, but for the first `skip` pieces, in pieces of `rows_of_a_piece`."""
