@@ -46,8 +46,9 @@ _SURE = 0.1  # of the error allowed: a first correction so small needs no second
 
 
 def fit(
-    A: np.ndarray, b: np.ndarray, x0: np.ndarray | None, damp: float, tolerance: Any, threads: int = 1
-) -> Fit | None:
+    A: np.ndarray, b: np.ndarray, x0: np.ndarray | None, damp: float, tolerance: Any, threads: int = 1,
+    *, by_qr: bool = False,
+) -> Fit | None:  # fmt: skip
     """Minimise ``norm(A x - b)**2 + damp**2 norm(x)**2``; of many x, return the one nearest to `x0`.
 
     By the normal equations where A is tall and not too ill-conditioned for them, else by an orthogonal factor. x is
@@ -63,6 +64,8 @@ def fit(
     tolerance : Tolerance
     threads : int
         How many may work.
+    by_qr : bool
+        Whether the squares of A are known to have lost what is needed.
     """
     (n, p), k, found = A.shape, b.shape[1], None
     width, work = p + k, n * float(p) * min(n, p)
@@ -75,7 +78,7 @@ def fit(
     if not sum_of_squares(b.reshape(-1)) < math.inf:
         return None
     x0 = np.zeros((k, p)) if x0 is None else x0
-    if n > p:
+    if n > p and not by_qr:
         with blas_threads(math.inf, 1):
             found = _by_squares(A, b, x0, damp, tolerance, threads)
     if found is not None:

@@ -179,11 +179,12 @@ def _matrix_of(rows: CSRRows, n_columns: int) -> Any:
     return sparse.csr_array(tuple(rows), shape=(rows.indptr.size - 1, n_columns))
 
 
-def by_lapack(system: System, x0: np.ndarray, tolerance: Tolerance) -> Step | None:
+def by_lapack(system: System, x0: np.ndarray, tolerance: Tolerance, *, by_qr: bool = False) -> Step | None:
     """Return the least-squares solution of all rows; None if it takes passes."""
     n, rows, starts = system.n_rows, system.source.as_matrix(), np.atleast_2d(x0)
     rows = rows.toarray() if isinstance(system.rows, CSRRows) else rows
-    found = fit(rows.astype(float, copy=False), system.b.reshape(n, -1), starts, system.damp, tolerance, system.threads)
+    rows, b = rows.astype(float, copy=False), system.b.reshape(n, -1)
+    found = fit(rows, b, starts, system.damp, tolerance, system.threads, by_qr=by_qr)
     if found is None:
         find_odd_rows(system, np.arange(n))  # raises, unless all are zero or only sums leave the range
         return None

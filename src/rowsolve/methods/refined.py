@@ -286,7 +286,7 @@ class _Steps:
             self.all_rows = self._compressor()
             return self._with_all_rows(self.all_rows)
         if system.bounds is None and fits_lapack(system) and not isinstance(system.rows, CSRRows):
-            return by_lapack(system, self.x0, self.tolerance)
+            return by_lapack(system, self.x0, self.tolerance, by_qr=True)
         if self.descent is not None:
             self.descent.squares_fail = True
         return None
