@@ -424,10 +424,12 @@ class Run:
         Where x converged but the probe did not, there may be rows that were not heard; they are news. If there are
         none, the rows that contradict x are put into `off` if the method stands that some are wrong.
         """
-        if self.method.least_squares:
+        if self.method.least_squares and not self.system.stored:
             self.finding = check_of_used_rows(self.system, self.x, self.limit)
+        else:
+            self.finding = sampled_check(self.system, self.x, self.limit, self.rng)
+        if self.method.least_squares:
             return _NO_ROWS  # no row needs to be satisfied
-        self.finding = sampled_check(self.system, self.x, self.limit, self.rng)
         rows, robust = self.finding.off, self.method.share_it_stands > 0.0
         news = self._rows_never_heard() if robust or not rows.size else _NO_ROWS
         if news.size:

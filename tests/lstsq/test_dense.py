@@ -146,3 +146,18 @@ def test_sample__agrees_only_if_others_satisfy_its_solution(k):
     assert not dense.sample_agrees(A, A @ x + 1e-6 * rng.standard_normal((A @ x).shape))
     for repeated in (A[:, [0, *range(11)]], A * (np.arange(12) > 0)):  # singular: x is arbitrary, or huge
         assert not dense.sample_agrees(repeated, repeated @ x + rng.standard_normal((A @ x).shape))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("place", ["first", "last", "b"])
+@pytest.mark.parametrize("shape", [(30, 3), (3000, 40)])
+def test_numbers_that_are_not_finite__are_found_before_lapack_complains(shape, place, value, capfd):
+    rng = np.random.default_rng(0)
+    A, b = rng.standard_normal(shape), rng.standard_normal((shape[0], 1))
+    if place == "b":
+        b[-1] = value
+    else:
+        A[(0, 0) if place == "first" else (-1, -1)] = value
+    with np.errstate(all="ignore"):
+        assert dense.fit(A, b, None, 0.0, Tolerance(1e-6, 0.0, 2.2e-16)) is None
+    assert capfd.readouterr() == ("", "")

@@ -177,7 +177,7 @@ def _at_a_glance(A: np.ndarray, b: np.ndarray, x0: np.ndarray | None, tolerance:
     top = factored[: p + k] * _upper(min(n, p + k), p + k)
     of_columns = ((top * top).T @ _ones(len(top))).tolist()
     triangle, sides, squares = top[:p, :p], top[:p, p:], of_columns[:p]  # of the lengths of columns
-    if not (min(squares) > _IN_RANGE**-2 and max(squares) < _IN_RANGE**2):
+    if not (sum(of_columns) < _IN_RANGE**2 and min(squares) > _IN_RANGE**-2):  # a sum is NaN if a number is
         return None
     inverse, info = lapack.dtrtri(triangle)
     of_rows = ((inverse * inverse) @ _ones(p)).tolist()

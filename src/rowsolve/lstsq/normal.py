@@ -150,7 +150,7 @@ def factor_gram(gram: np.ndarray, damp: float = 0.0, null: np.ndarray | None = N
     diagonal = gram.diagonal() + damp * damp
     numbers = diagonal.tolist()  # after a rest, fewer functions of numpy take less time
     least, largest = min(filter(None, numbers), default=math.nan), max(numbers)
-    if not (largest < _IN_RANGE**2 and least > _IN_RANGE**-2):
+    if not (sum(numbers) < _IN_RANGE**2 and least > _IN_RANGE**-2):  # a sum is NaN if a number is
         return None
     zero, lengths = 0.0 in numbers, np.sqrt(diagonal)
     if zero:
