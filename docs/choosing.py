@@ -78,13 +78,26 @@ def shortest_row_for_random_access(rows_per_column: int) -> int:
     return p
 
 
+def turns_of_files() -> list[Turn]:
+    """Return how `auto` begins if A is not in memory."""
+    return [
+        Turn(
+            f"A is not in memory, dense, p and n as in the next line, and it is a stream or has at most "
+            f"{2 * _stored._PLACES} chunks of rows (row groups of Parquet)",
+            "`refined`, with all rows at once", "A sample of the rows would take as long to read",
+        ),
+        Turn(
+            f"A is not in memory (`memory=`), dense, p at most {auto._MOST_COLUMNS:,}, n at least {auto.TALL} p, and "
+            f"{auto.SQUARES} p x p matrices fit in what is allowed", "`direct`", "The rows are not in memory",
+        ),
+    ]  # fmt: skip
+
+
 def first_turns() -> list[Turn]:
     """Return how `auto` begins: the first that holds."""
     tall, few, rows = auto.TALL, auto._FEW_COLUMNS, auto._ROWS_TO_CONVERGE
-    short, worth = (
-        shortest_row_for_random_access(10),
-        "p rows are predicted to be solved in " + (f"{prices.LITTLE:g} of the time of all rows"),
-    )
+    short = shortest_row_for_random_access(10)
+    worth = f"p rows are predicted to be solved in {prices.LITTLE:g} of the time of all rows"
     return [
         Turn("`damp` is above 0", "`refined`", "`damp` asks for a least-squares method", "damp > 0?"),
         Turn(
@@ -100,15 +113,7 @@ def first_turns() -> list[Turn]:
             "`refined`, with all rows at once", "The system is small",
             f"Small?\nall rows are predicted to take\n{prices.SMALL_SYSTEM / 1e6:g} ms or less",
         ),
-        Turn(
-            f"A is not in memory, dense, p and n as in the next line, and it is a stream or has at most "
-            f"{2 * _stored._PLACES} chunks of rows (row groups of Parquet)",
-            "`refined`, with all rows at once", "A sample of the rows would take as long to read",
-        ),
-        Turn(
-            f"A is not in memory (`memory=`), dense, p at most {auto._MOST_COLUMNS:,}, n at least {tall} p, and "
-            f"{auto.SQUARES} p x p matrices fit in what is allowed", "`direct`", "The rows are not in memory",
-        ),
+        *turns_of_files(),
         Turn(
             f"dense, p at most as in the next two lines, {worth} or less, n at most "
             f"{auto._WORTH_A_LOOK} p, but no solution of p evenly spaced "
@@ -129,7 +134,7 @@ def first_turns() -> list[Turn]:
             f"most {few:,}, or in Fortran order; or all sparse rows are predicted to be "
             "compressed in twice the time of random ones",
             "`refined`", "To read all rows in order is cheaper here",
-            f"Sparse, with short rows?\nn = 10 p: fewer than {short} entries",
+            f"Few columns, or sparse\nwith short rows? p ≤ {few:,}, or\nfewer than {short} entries (n = 10 p)",
         ),
         Turn("none of these", "`randomized`, each row once before any comes again", "Rows were taken at random"),
     ]  # fmt: skip
