@@ -53,7 +53,9 @@ ROOMS = {
         "policy.prices",
     },
     "_stored": {"_system", "kernels.rows", "sources"},
-    "_check": {"_solution", "_state", "_system", "_vectors", "kernels.many", "kernels.rows", "methods.factor"},
+    "_check": {
+        "_solution", "_state", "_system", "_vectors", "kernels.many", "kernels.rows", "lstsq.state", "methods.factor",
+    },
     "_drive": {
         "_check", "_monitor", "_solution", "_state", "_system", "_tail", "kernels.rows", "kernels.sweep", "methods",
     },
@@ -63,7 +65,7 @@ ROOMS = {
         "_check", "_drive", "_monitor", "_solution", "_state", "_system", "_vectors", "_words", "methods", "policy",
     },
     "_small": {
-        "_auto", "_monitor", "_solution", "_threads", "_vectors", "_words", "kernels.rows", "lstsq", "policy",
+        "_auto", "_check", "_monitor", "_solution", "_threads", "_vectors", "_words", "lstsq", "policy",
     },
     "_warmup": {"_check", "_monitor", "_system", "kernels", "methods", "sources"},
     "_validate": {"_threads", "_vectors", "kernels.rows", "methods", "sources"},

@@ -30,6 +30,8 @@ SYSTEMS = {
     "noisy": gaussian(300, 8, noise=0.1)[:2],
     "consistent": gaussian(300, 8)[:2],
     "squares": gaussian(900, 60, noise=0.1)[:2],
+    "consistent squares": gaussian(900, 60)[:2],
+    "tall, many": (gaussian(3000, 9)[0], gaussian(3000, 9)[0] @ np.ones((9, 2))),
     "wide": gaussian(5, 9)[:2],
     "many": (gaussian(200, 5)[0], np.random.default_rng(0).standard_normal((200, 3))),
     "single precision": (gaussian(200, 5)[0].astype(np.float32), gaussian(200, 5, noise=0.1)[1]),
@@ -87,3 +89,13 @@ def test_numbers_out_of_range__raise(scale):
     A[3] *= scale
     with pytest.raises(ValueError, match="`A`"):
         rowsolve.solve(A if np.isnan(scale) or scale > 1 else A * scale, b)
+
+
+def test_residual_of_a_consistent_system__is_that_of_some_rows():
+    A = gaussian(3000, 40)[0]
+    A[::11] = 0.0  # every row that is looked at
+    solution = rowsolve.solve(A, A @ np.ones(40))
+    assert (solution.residual.n_rows, solution.residual.full) == (256, False)
+    assert solution.residual.relative < 1e-14
+    assert "256 sampled rows" in solution.message
+    assert solution.passes == (3000 + 256) / 3000

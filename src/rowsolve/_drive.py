@@ -425,7 +425,7 @@ class Run:
         none, the rows that contradict x are put into `off` if the method stands that some are wrong.
         """
         if self.method.least_squares and not self.system.stored:
-            self.finding = check_of_used_rows(self.system, self.x, self.limit)
+            self.finding = check_of_used_rows(self.system, self.x)
         else:
             self.finding = sampled_check(self.system, self.x, self.limit, self.rng)
         if self.method.least_squares:

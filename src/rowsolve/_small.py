@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 
 from rowsolve._auto import CLEAN, SAYS
+from rowsolve._check import residual_of_some, residuals_in
 from rowsolve._monitor import Tolerance
 from rowsolve._solution import History, Residual, Solution, Status
 from rowsolve._threads import available_cores
 from rowsolve._vectors import norms, rows_for_the_tail
 from rowsolve._words import FOR_FAR_ROWS, by_least_squares, by_rank, converged, far_rows, too_precise
-from rowsolve.kernels.rows import frozen, residuals
 from rowsolve.lstsq.dense import Fit, fit, fit_sparse, sample_agrees
-from rowsolve.lstsq.state import rows_of
 from rowsolve.policy.auto import SMALL, TALL
 from rowsolve.policy.prices import FEW_NUMBERS, compressed_at_once, worth_a_sample
 
@@ -83,12 +82,17 @@ def solve_small(
     if not math.isfinite(error := max(errors)):
         return None
     rows_read = found.n_reads * n
-    residual = Residual(math.sqrt(sum(found.residual_sq.tolist()) / square), n, 0, full=True)
     history = History()
     history.add("refined", rows_read, time.perf_counter() - started, math.nan, error)
+    residual_sq = sum(found.residual_sq.tolist())
+    if math.isnan(residual_sq):  # so small that it takes a look at rows
+        residual = residual_of_some(A, b, found.x, math.sqrt(square))
+        rows_read += residual.n_rows
+    else:
+        residual = Residual(math.sqrt(residual_sq / square), n, 0, full=True)
     off = _NOTHING
-    if auto and good and not damp and b.ndim == 1 and n >= TALL * p and residual.relative > CLEAN:
-        off = _residuals(A, b, rows_for_the_tail(n), found.x[0])
+    if auto and good and not damp and b.ndim == 1 and n >= TALL * p and residual_sq > CLEAN**2 * square:
+        off = residuals_in(A, b, rows_for_the_tail(n), found.x[0])
         rows_read += off.size
     about = found.rank, p, x0 is not None and bool(x0.any()), found.has_gap
     return Solution(
@@ -120,16 +124,6 @@ def _fit(A: Any, b: np.ndarray, x0: np.ndarray | None, damp: float, tolerance: A
             return found
     rows = A if dense else A.toarray()
     return fit(rows.astype(float, copy=False), b, x0, damp, tolerance, threads)
-
-
-def _residuals(A: Any, b: np.ndarray, rows: Any, x: np.ndarray) -> np.ndarray:
-    """Return ``b - A x`` in some rows of a matrix; those of a sparse one are not taken out of it, which takes long."""
-    if isinstance(A, np.ndarray):
-        return b[rows] - A[rows] @ x
-    order = np.arange(b.size)[rows]
-    out = np.empty(order.size)
-    residuals(rows_of(A), frozen(b), order, np.ascontiguousarray(x), out)
-    return out
 
 
 def _message(

@@ -41,7 +41,8 @@ class Fit(NamedTuple):
     error : ndarray of shape (k,)
         Estimated ``norm(x - x*)``.
     residual_sq : ndarray of shape (k,)
-        ``norm(b - A x)**2``, without the damping.
+        ``norm(b - A x)**2``, without the damping; NaN if it is so far below ``norm(b)**2`` that the sums over all rows,
+        from which it was to be told, do not: then it takes a look at rows.
     squares : ndarray of shape (k,)
         ``norm(b)**2``.
     rank : int
@@ -143,36 +144,59 @@ def factor_gram(gram: np.ndarray, damp: float = 0.0, null: np.ndarray | None = N
     `null`, they are filled in: what is left to be factored has full rank, and takes a third of the time.
     """
     if null is not None and not damp:
-        found = factor_gram(gram + (float(gram.trace()) / len(gram) * null) @ null.T)
-        if found is not None and not found.deficient:
+        filled = (float(gram.trace()) / len(gram) * null) @ null.T
+        filled += gram
+        found = _of_full_rank(filled, *_lengths_of(filled, 0.0), out=filled)
+        if found is not None:
             found.leave_out(null)
             return found
+    lengths, diagonal = _lengths_of(gram, damp)
+    found = _of_full_rank(gram, lengths, diagonal)
+    if found is not None or damp or lengths is None:
+        return found
+    return _independent(_scaled(gram, lengths, diagonal), lengths)
+
+
+def _lengths_of(gram: np.ndarray, damp: float) -> tuple[np.ndarray | None, np.ndarray]:
+    """Return the lengths of columns, 1 for those of zeros and one number for all if they differ little; the diagonal.
+
+    None in place of the lengths if their squares leave the range of float64.
+    """
     diagonal = gram.diagonal() + damp * damp
     numbers = diagonal.tolist()  # after a rest, fewer functions of numpy take less time
     least, largest = min(filter(None, numbers), default=math.nan), max(numbers)
     if not (sum(numbers) < _IN_RANGE**2 and least > _IN_RANGE**-2):  # a sum is NaN if a number is
-        return None
-    zero, lengths = 0.0 in numbers, np.sqrt(diagonal)
-    if zero:
+        return None, diagonal
+    lengths = np.sqrt(diagonal)
+    if 0.0 in numbers:
         lengths[diagonal == 0.0] = 1.0
-        least = min(least, 1.0)
-    scaled = _scaled(gram, lengths, math.sqrt(least), math.sqrt(max(largest, 1.0 if zero else 0.0)))
+        least, largest = min(least, 1.0), max(largest, 1.0)
+    if largest <= EVEN**2 * least:
+        lengths[:] = math.sqrt(largest)
+    return lengths, diagonal
+
+
+def _scaled(gram: np.ndarray, lengths: np.ndarray, diagonal: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """Return the Gram matrix of columns of one length, with this `diagonal`; it may be put into `gram` itself."""
+    if lengths.min() == lengths.max():
+        scaled = np.divide(gram, lengths[0] * lengths[0], out=out)
+    else:
+        scaled = np.divide(gram, lengths[:, None], out=out)
+        scaled /= lengths
     scaled.ravel()[:: len(scaled) + 1] = diagonal / (lengths * lengths)
-    if not zero:
-        lower, info = lapack.dpotrf(scaled.T, lower=1, clean=0)
-        if info == 0 and (rcond := lapack.dtrcon(lower, uplo="L")[0]) > WELL:
-            return GramFactor(lower, lengths, rcond)
-    return None if damp else _independent(scaled, lengths)
-
-
-def _scaled(gram: np.ndarray, lengths: np.ndarray, least: float, largest: float) -> np.ndarray:
-    """Return a copy for columns of one length; `lengths` become one number if they differ little."""
-    if largest <= EVEN * least:
-        lengths[:] = largest
-        return gram / (largest * largest)
-    scaled = gram / lengths[:, None]
-    scaled /= lengths
     return scaled
+
+
+def _of_full_rank(
+    gram: np.ndarray, lengths: np.ndarray | None, diagonal: np.ndarray, out: np.ndarray | None = None
+) -> GramFactor | None:
+    """Factor without pivots; None if that fails, or tells that some columns may depend on others."""
+    if lengths is None or not diagonal.all():
+        return None
+    lower, info = lapack.dpotrf(_scaled(gram, lengths, diagonal, out).T, lower=1, clean=0, overwrite_a=1)
+    if info == 0 and (rcond := lapack.dtrcon(lower, uplo="L")[0]) > WELL:
+        return GramFactor(lower, lengths, rcond)
+    return None
 
 
 def _independent(scaled: np.ndarray, lengths: np.ndarray) -> GramFactor | None:
@@ -197,9 +221,9 @@ def fit_normal(
 ) -> Fit | None:
     """Solve the normal equations of a compressed A and b, given their `factor`; of many x, return the nearest to `x0`.
 
-    Where the condition leaves no doubt that rounding is far below the `tolerance`, that is all. Else a pass tells how
-    far x is off, and corrects it: ``slopes(x)`` returns ``A'(b - A x)`` and the squared norm of each residual. None if
-    the squares of A have lost what is needed.
+    Where the condition leaves no doubt that rounding is far below the `tolerance`, that is all. Otherwise a pass tells
+    how far x is off, and corrects it: ``slopes(x)`` returns ``A'(b - A x)`` and the squared norm of each residual.
+    None if the squares of A have lost what is needed.
     """
     if factor.deficient:
         x = factor.solve(state.sides)
@@ -216,7 +240,9 @@ def fit_normal(
     if tolerance.eps > _EPS:
         as_given = _rounding(state, factor, size, np.sqrt(np.maximum(residual_sq, 0.0)), tolerance)
         enough = np.maximum(enough, _SURE * as_given)
-    if (error <= enough).all() and (residual_sq >= _CLEAR * state.squares).all():
+    if (error <= enough).all():
+        if not sum(residual_sq.tolist()) >= _CLEAR * sum(state.squares.tolist()):
+            residual_sq = np.full_like(residual_sq, math.nan)
         return Fit(x.T, np.maximum(error, as_given), residual_sq, state.squares, factor.rank, True, 1)
     return _refined(state, factor, x, damp, tolerance, slopes)
 
@@ -264,8 +290,10 @@ def _with_null_space(
     for step in range(2):
         slope, squares = slopes(both)
         null = both[:, k:]
-        is_null = (np.sqrt(squares[k:]) <= limit * norms(factor.lengths * null)).all()
         change = factor.solve(slope)
+        left_sq = squares[k:] - np.vecdot(slope[:, k:].T, change[:, k:].T)  # once the change is added to it
+        still_sq = np.maximum(left_sq, WELL * squares[k:])  # which the change is not exact enough to tell from zero
+        is_null = (np.sqrt(still_sq) <= limit * norms(factor.lengths * null)).all()
         size = norms(factor.lengths * change[:, :k])
         turned = max(turned, float(norms(change[:, k:])[0] / norms(null)[0]))
         both = both + change

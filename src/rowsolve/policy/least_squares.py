@@ -54,6 +54,7 @@ _SMALL = 2e9  # multiplications of a dense factor of all rows: some tenths of a 
 _LARGEST = 10_000  # columns, of a Gram matrix
 _COPIES = 3  # of A, while it is factored
 _UNEVEN, _MUCH_SLOWER = 2.0, 16.0  # norms of columns that differ by more make passes slower, by so much at most
+_LOCAL = 8  # times its width, that a band has columns if rows are between columns next to each other
 _PIVOTING = 10  # factorizations of the free columns, where there are bounds
 LOOK_SHARE = 8  # of all rows, at most one in so many
 _LEAST_WORK = 2_000_000  # numbers in A: for fewer a look takes longer than some passes
@@ -128,7 +129,7 @@ def passes_at_first(system: System, digits: float) -> float:
     to each other (splines, grids, series) make a matrix that needs far more. So does an x within bounds that is one of
     many.
     """
-    if makes_a_band(system):
+    if makes_a_band(system) and system.layout is not None and _LOCAL * system.layout.width <= system.n_columns:
         return LOCAL_PASSES
     if system.bounds is not None and system.n_rows < system.n_columns and not system.damp:
         return TO_BE_SURE

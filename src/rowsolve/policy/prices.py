@@ -15,6 +15,8 @@ __all__ = [
     "FEW_NUMBERS",
     "LOCAL_PASSES",
     "NUMBER",
+    "NUMBER_EACH",
+    "NUMBER_OF_MANY",
     "PAIR",
     "PRODUCT",
     "QR_PER_PRODUCT",
@@ -39,6 +41,7 @@ __all__ = [
 ]  # fmt: skip
 
 NUMBER = 0.13  # to read a dense number in a pass and use it twice
+NUMBER_OF_MANY, NUMBER_EACH = 0.75, 0.035  # the same for several right-hand sides, by BLAS; for each of them
 STORED_NUMBER = 2.0  # to read a number of a file, at least: HDF5 and Parquet 1.5 to 2, Zarr 6, packed 25, CSV 70
 GRAM_NUMBER = 0.3  # to read a dense number for ``A'A`` and ``A'b``, which matters where there are few columns
 PRODUCT = 0.009  # a multiplication in ``A'A``, of which one triangle is computed
@@ -65,7 +68,7 @@ SHORT_BREAK = 2e7  # what is done without a look at the clock
 SAMPLE, SAMPLE_NUMBER, SAMPLE_PRODUCT = 6e4, 2.5, 0.036  # to solve p rows: at least; a number; a multiplication in LU
 LOCAL_PASSES = 100.0  # of conjugate gradients where rows are between columns next to each other
 FEWEST_PASSES = 10  # of conjugate gradients, for six digits or so
-_VECTORS_PER_PASS = 8  # a pass takes as long for so many vectors as for two: from then on, arithmetic does
+_VECTORS_PER_PASS = 8  # over sparse rows takes as long for so many as for two: from then on, arithmetic does
 
 
 def gram(n_rows: float, n_columns: float) -> float:
@@ -78,11 +81,8 @@ def a_pass(
 ) -> float:  # fmt: skip
     """Return the price of a step of conjugate gradients: one pass over A, and what is done with x."""
     vectors = max(1.0, (n_sides + 1) / _VECTORS_PER_PASS)
-    return (
-        STORED_NUMBER * n_numbers * stored
-        + vectors * ((SPARSE_NUMBER if sparse else NUMBER) * n_numbers + ENTRY * n_columns)
-        + STEP
-    )
+    number = vectors * SPARSE_NUMBER if sparse else NUMBER if n_sides == 1 else NUMBER_OF_MANY + n_sides * NUMBER_EACH
+    return (number + STORED_NUMBER * stored) * n_numbers + vectors * ENTRY * n_columns + STEP
 
 
 def dense_gram_of_sparse(n_pairs: float, n_columns: float) -> float:
