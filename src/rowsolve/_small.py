@@ -6,7 +6,8 @@ import math
 import sys
 import time
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -25,11 +26,12 @@ from rowsolve.policy.prices import FEW_NUMBERS, compressed_at_once, worth_a_samp
 __all__ = ["solve_at_once", "solve_small"]
 
 _EPS = {kind: float(np.finfo(kind).eps) for kind in "fd"}  # single and double precision
-_TINY = 1e5  # multiplications: there is nothing to decide
+_FEW_COLUMNS = 64  # of a system with few numbers: there is nothing to decide
 _LARGEST_X = 1e150
 _MOST_NUMBERS = 1_000_000  # of an A that is written out where squares of sparse rows do not tell x
-_NOTHING = np.empty(0)
+_NOTHING, _NO_ROWS = np.empty(0), np.empty(0, np.int64)
 _IN_RANGE = 1e200  # sums of squares that are well in range
+_tolerance = lru_cache(maxsize=16)(Tolerance)
 
 
 def solve_at_once(A: Any, b: Any, rtol: Any, atol: Any, threads: Any) -> Solution | None:
@@ -42,14 +44,15 @@ def solve_at_once(A: Any, b: Any, rtol: Any, atol: Any, threads: Any) -> Solutio
     plain = A.dtype.char in _EPS and b.dtype.char in _EPS and type(rtol) is type(atol) is float and threads is None
     if not plain or not A.dtype.isnative or b.ndim > 2 or many == (0,) or not (0.0 <= rtol < math.inf and atol == 0.0):
         return None
-    if not n >= p > 0 or not (n * p * p < _TINY or compressed_at_once(n, p, *many)):
+    tiny = n * p <= FEW_NUMBERS and p <= _FEW_COLUMNS
+    if not n >= p > 0 or not (tiny or compressed_at_once(n, p, *many)):
         return None
-    if n * p * p > _TINY and type(A) is np.ndarray and worth_a_sample(n, p) and sample_agrees(A, b):
+    if not tiny and type(A) is np.ndarray and worth_a_sample(n, p) and sample_agrees(A, b):
         return None
     if many == (1,):
         found = solve_at_once(A, b[:, 0], rtol, atol, threads)
         return None if found is None else replace(found, x=found.x[:, None])
-    tolerance = Tolerance(rtol, atol, max(_EPS[A.dtype.char], _EPS[b.dtype.char]))
+    tolerance = _tolerance(rtol, atol, max(_EPS[A.dtype.char], _EPS[b.dtype.char]))
     threads = available_cores() if n * p > FEW_NUMBERS else 1
     return solve_small(A, b.astype(float, copy=False), None, 0.0, tolerance, threads)
 
@@ -73,7 +76,7 @@ def solve_small(
         found = _fit(A, sides, None if x0 is None else np.atleast_2d(x0), damp, tolerance, threads)
     if found is None or not 1.0 / _IN_RANGE < (square := sum(found.squares.tolist())) < _IN_RANGE:
         return None
-    sizes = [math.sqrt(x @ x) for x in found.x]
+    sizes = [math.sqrt(sum(map(mul, x, x))) for x in found.x.tolist()]
     if not 1.0 / _LARGEST_X < min(sizes) <= max(sizes) < _LARGEST_X:
         return None
     norms_x0, errors = [0.0] * len(sizes) if x0 is None else norms(np.atleast_2d(x0)).tolist(), found.error.tolist()
@@ -92,8 +95,8 @@ def solve_small(
         residual = Residual(math.sqrt(residual_sq / square), n, 0, full=True)
     off = _NOTHING
     if auto and good and not damp and b.ndim == 1 and n >= TALL * p and residual_sq > CLEAN**2 * square:
-        off = residuals_in(A, b, rows_for_the_tail(n), found.x[0])
-        rows_read += off.size
+        off = found.off[:, 0] if found.off is not None else residuals_in(A, b, rows_for_the_tail(n), found.x[0])
+        rows_read += off.size if found.off is None else 0
     about = found.rank, p, x0 is not None and bool(x0.any()), found.has_gap
     return Solution(
         x=found.x[0].copy() if b.ndim == 1 else found.x.T.copy(),
@@ -110,7 +113,7 @@ def solve_small(
         bytes_read=float(rows_read * (n_numbers // n) * itemsize),
         seconds=time.perf_counter() - started,
         compile_seconds=0.0,
-        rows_off=np.empty(0, np.int64),
+        rows_off=_NO_ROWS,
         history=history,
     )
 
@@ -132,6 +135,7 @@ def _message(
 ) -> str:  # fmt: skip
     """Return what `Auto` and `rowsolve._words` say of the same; `off` are residuals of some rows."""
     rank, p, has_start, is_clear = about
+    off = off[rows_for_the_tail(residual.n_rows)] if off.size == residual.n_rows else off
     seen = far_rows(off, residual.n_rows, math.sqrt(float(residual_sq[0]))) if off.size else ""
     words = [
         ("`damp` asks for a least-squares method: " if damp else SMALL) + SAYS["refined"] if auto else "",

@@ -8,6 +8,7 @@ about to need.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -47,12 +48,15 @@ def norms(vectors: np.ndarray) -> np.ndarray:
     return np.sqrt(products(vectors, vectors))
 
 
+@lru_cache(maxsize=16)  # to make them takes as long as a small solve
 def rows_for_the_tail(n_rows: int) -> Any:
     """Return the rows whose residuals tell whether some are far off: all, or some that are spread evenly."""
     if n_rows < 2 * _ROWS_FOR_THE_TAIL:
         return slice(None)
     firsts = np.arange(_ROWS_FOR_THE_TAIL // _IN_A_ROW) * _GOLDEN % 1.0 * (n_rows // _IN_A_ROW)
-    return (_IN_A_ROW * firsts.astype(np.int64)[:, None] + np.arange(_IN_A_ROW)).ravel()
+    rows = (_IN_A_ROW * firsts.astype(np.int64)[:, None] + np.arange(_IN_A_ROW)).ravel()
+    rows.flags.writeable = False
+    return rows
 
 
 def evenly_spread(n_rows: int) -> slice:

@@ -13,7 +13,7 @@ from scipy.linalg import lapack
 from rowsolve.lstsq.orthogonal import orthonormal
 from rowsolve.lstsq.state import Compressed
 
-__all__ = ["EVEN", "WELL", "Fit", "GramFactor", "factor_gram", "fit_normal", "noise_of"]
+__all__ = ["EVEN", "SUMS", "WELL", "Fit", "GramFactor", "factor_gram", "fit_normal", "noise_of", "residual_sq_of"]
 
 _EPS = float(np.finfo(float).eps)
 WELL = 1e-6  # reciprocal condition of the triangle of a Gram matrix that refinement can make up for
@@ -21,7 +21,7 @@ _INDEPENDENT = 1e-5  # the same of the columns that a Gram matrix tells from tho
 EVEN = 2.0  # columns whose lengths differ by less need not be made equal
 _IN_RANGE = 1e100  # lengths of columns whose squares make a Gram matrix
 _VECTORS = 4
-_SUMS = 8.0  # units of rounding in a sum over all rows
+SUMS = 8.0  # units of rounding in a sum over all rows
 _ROOTS = 4.0  # the same in a product of some terms
 _AS_GIVEN = 0.3  # of a unit, which the numbers of a row are off
 _SURE = 0.1  # of the error allowed: an estimate so small needs no pass to be certain
@@ -50,6 +50,8 @@ class Fit(NamedTuple):
         Whether the singular values that count are clearly apart from those that count as zero.
     n_reads : int
         How often A was read.
+    off : ndarray of shape (n, k) or None
+        ``b - A x`` in all rows, where it was computed, but for a last correction of x within its error.
     """
 
     x: np.ndarray
@@ -59,6 +61,7 @@ class Fit(NamedTuple):
     rank: int
     has_gap: bool
     n_reads: int
+    off: np.ndarray | None = None
 
 
 class GramFactor:
@@ -234,17 +237,23 @@ def fit_normal(
     found = factor.solve(right)
     sizes_sq, x = np.vecdot(found.T, found.T), found[:, :k]
     size, size_sq, spread_of_sums = norms(lengths * x), sizes_sq[:k], math.sqrt(sum(sizes_sq[k:].tolist()) / _VECTORS)
-    residual_sq = state.squares - np.vecdot(x.T, state.sides.T) - damp * damp * size_sq
-    error = _EPS * _SUMS * (size + np.sqrt(state.squares)) * spread_of_sums
+    residual_sq = residual_sq_of(x, state.sides, state.squares, damp * damp * size_sq)
+    error = _EPS * SUMS * (size + np.sqrt(state.squares)) * spread_of_sums
     enough, as_given = _SURE * tolerance.at(np.sqrt(size_sq), 0.0), np.zeros_like(error)
     if tolerance.eps > _EPS:
-        as_given = _rounding(state, factor, size, np.sqrt(np.maximum(residual_sq, 0.0)), tolerance)
+        as_given = _rounding(state, factor, size, np.sqrt(np.nan_to_num(residual_sq)), tolerance)
         enough = np.maximum(enough, _SURE * as_given)
     if (error <= enough).all():
-        if not sum(residual_sq.tolist()) >= _CLEAR * sum(state.squares.tolist()):
-            residual_sq = np.full_like(residual_sq, math.nan)
         return Fit(x.T, np.maximum(error, as_given), residual_sq, state.squares, factor.rank, True, 1)
     return _refined(state, factor, x, damp, tolerance, slopes)
+
+
+def residual_sq_of(x: np.ndarray, sides: np.ndarray, squares: np.ndarray, damped: Any = 0.0) -> np.ndarray:
+    """Return ``norm(b - A x)**2`` for each column of x, from sums over all rows; NaN if these do not tell."""
+    residual_sq = squares - np.vecdot(x.T, sides.T) - damped
+    if not sum(residual_sq.tolist()) >= _CLEAR * sum(squares.tolist()):
+        residual_sq = np.full_like(residual_sq, math.nan)
+    return residual_sq
 
 
 def _rounding(state: Compressed, factor: GramFactor, y: np.ndarray, r: np.ndarray, tolerance: Any) -> np.ndarray:
