@@ -119,7 +119,7 @@ def times_of(one: Draw, way: str, ours: Ours, peers: list[Found]) -> dict[str, f
             return timed({OURS: ours, "rowsolve threads=1": single}, rest, ours.look)
     runs: dict[str, Run] = {OURS: ours, **{peer.name: peer.run for peer in peers}}
     product = product_of(one)
-    return timed(runs, rest if way == "rested" else lambda: (rest(), product()), ours.look)
+    return timed(runs, rest if way == "rested" else product, ours.look)
 
 
 def measure(one: Draw, ways: list[str]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from rowsolve._blas import blas_threads
 from rowsolve._vectors import sum_of_squares
 from rowsolve.kernels.gradient import widest_row
 from rowsolve.lstsq.band import NARROW, Layout, compress_to_band, factor_band
-from rowsolve.lstsq.normal import SUMS, Fit, GramFactor, factor_gram, fit_normal, residual_sq_of
+from rowsolve.lstsq.normal import SUMS, WELL, Fit, GramFactor, factor_gram, fit_normal, noise_of, residual_sq_of
 from rowsolve.lstsq.null_space import obvious_null_space
 from rowsolve.lstsq.orthogonal import Orthogonal, orthonormal
 from rowsolve.lstsq.state import compress, rows_of, slopes_at
@@ -43,6 +43,8 @@ _STEPS = 4  # of refinement, at most; the last ones only measure what rounding l
 _SHRINKS = 0.3  # of the last correction, from one step of refinement to the next
 _DOUBT = 3.0  # times a correction that is mere rounding: another one may be so much larger
 _SAFE = 1e6  # condition up to which a correction by the squares of A tells the error
+_CLEAR = 1e4  # the same, up to which squares tell which columns depend on others
+_ROUNDED = 64.0  # units of rounding that may be left of A z, if z is null, of few rows: else n or p, as in numpy
 _ROUNDING = 0.3  # of a unit, which the numbers of a row are off
 _LEFT = 10.0  # times the share of x that a correction is: the share of this that it leaves, with a margin
 _ROOTS = 4.0  # units of rounding in a product of some terms
@@ -77,7 +79,7 @@ def fit(
     if plain and n >= _TALL * p and width <= _FEW_COLUMNS and not by_qr:
         alone = width <= _NARROW and n * width <= _LONG  # to ask BLAS for one thread takes a while
         with nullcontext() if alone else blas_threads(math.inf, 1):
-            found = _by_inverse(A, b, tolerance, threads)
+            found = _by_inverse(A, b, x0, tolerance, threads)
     if found is None and plain and n * width**2 <= _MANY:
         alone = width <= _FEW_COLUMNS and n * width <= _ONE_THREAD
         with nullcontext() if alone else blas_threads(math.inf, 1):
@@ -173,7 +175,7 @@ def _by_qr(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance:
     return Fit(x.T, error, _norms(r) ** 2, _norms(b) ** 2, factor.rank, factor.has_gap, n_reads + 1)
 
 
-def _by_inverse(A: np.ndarray, b: np.ndarray, tolerance: Any, threads: int) -> Fit | None:
+def _by_inverse(A: np.ndarray, b: np.ndarray, x0: np.ndarray | None, tolerance: Any, threads: int) -> Fit | None:
     """Solve by the inverse of A'A, and correct x by a fresh residual, unless it is clear that this is not needed.
 
     None if that leaves a doubt that the error is small, or about the rank. It does what `fit_normal` does with more
@@ -182,10 +184,12 @@ def _by_inverse(A: np.ndarray, b: np.ndarray, tolerance: Any, threads: int) -> F
     """
     short = A.size <= _LONG
     gram, sides, squares = (A.T @ A, A.T @ b, (b.T @ b).diagonal()) if short else compress(A, b, threads)[:3]
-    found = _inverse_of(gram, sum(squares.tolist()))
+    found = _inverse_of(gram, sum(squares.tolist()), short=short)
     if found is None:
         return None
     x = found.inverse @ sides
+    if found.null is not None:
+        return _with_null_space(A, b, x if x0 is None else x + found.null @ x0.T, found, squares, tolerance)
     if not short:
         error = found.error_by_sums(x, np.sqrt(squares))
         if (error <= _SURE * tolerance.at(_norms(x), 0.0)).all() and tolerance.eps <= _EPS:
@@ -196,13 +200,37 @@ def _by_inverse(A: np.ndarray, b: np.ndarray, tolerance: Any, threads: int) -> F
     return found.corrected(x, A.T @ off, (off.T @ off).diagonal(), squares, len(A), tolerance, off)
 
 
+def _with_null_space(
+    A: np.ndarray, b: np.ndarray, x: np.ndarray, found: _Inverse, squares: np.ndarray, tolerance: Any
+) -> Fit | None:
+    """Correct x, and make sure that what A'A calls null is: A times a random null vector must be mere rounding."""
+    (n, p), k = A.shape, x.shape[1]
+    both = np.empty((p, k + 1))
+    both[:, :k], both[:, k:] = x, found.null @ noise_of(p)[:, :1]
+    off = A @ -both
+    off[:, :k] += b
+    slopes, residual_sq = A.T @ off, (off.T @ off).diagonal()
+    null, turn = both[:, k].tolist(), (found.inverse @ slopes[:, k]).tolist()
+    rounding = max(n, p, _ROUNDED) * _EPS * math.sqrt(sum(map(mul, found.of_columns, map(mul, null, null))))
+    left_sq = float(residual_sq[k]) - sum(map(mul, slopes[:, k].tolist(), turn))  # once it is corrected like x
+    if not max(left_sq, WELL * float(residual_sq[k])) <= rounding**2:
+        return None
+    turned = math.sqrt(sum(map(mul, turn, turn)) / sum(map(mul, null, null)))
+    return found.corrected(x, slopes[:, :k], residual_sq[:k], squares, n, tolerance, off[:, :k], turned)
+
+
 class _Inverse(NamedTuple):
-    """The inverse of A'A, the squared lengths of the columns of A and the condition of A, columns scaled to one."""
+    """The inverse of A'A, the squared lengths of the columns of A and the condition of A, columns scaled to one.
+
+    Where columns depend on others it is the pseudoinverse, and `null` the projection on what is in no row.
+    """
 
     inverse: np.ndarray
     of_columns: list[float]
     of_rows: list[float]
     condition: float
+    rank: int
+    null: np.ndarray | None = None
 
     def error_by_sums(self, x: np.ndarray, norm_b: np.ndarray) -> np.ndarray:
         """Return what the rounding of sums over all rows is worth in x."""
@@ -212,7 +240,7 @@ class _Inverse(NamedTuple):
 
     def corrected(
         self, x: np.ndarray, slopes: np.ndarray, residual_sq: np.ndarray, squares: np.ndarray, n: int, tolerance: Any,
-        off: np.ndarray | None = None,
+        off: np.ndarray | None = None, turned: float = 0.0,
     ) -> Fit | None:  # fmt: skip
         """Correct x once; the correction tells what it leaves. None if that is too much."""
         changes = self.inverse @ slopes
@@ -224,27 +252,50 @@ class _Inverse(NamedTuple):
             size, moved = sum(map(mul, self.of_columns, y_sq)) ** 0.5, sum(map(mul, self.of_columns, change_sq)) ** 0.5
             left = min(_LEFT * moved / (size or 1.0), 1.0) * math.sqrt(sum(change_sq))
             harm, norm_x = math.sqrt(left_sq) * self.condition, math.sqrt(sum(y_sq))
-            error = max(left, _EPS * max(spread * (_ROOTS * size + harm), norm_x))
+            error = max(left, _EPS * max(spread * (_ROOTS * size + harm), norm_x), turned * norm_x)
             as_given = _ROUNDING * tolerance.eps * spread * (size + harm)  # A and b are rounded
             if not error <= max(tolerance.at(norm_x, 0.0), as_given):
                 return None
             errors.append(max(error, as_given))
-        return Fit(x.T, np.array(errors), np.array(residuals), squares, len(x), True, 2, off)
+        return Fit(x.T, np.array(errors), np.array(residuals), squares, self.rank, True, 2, off)
 
 
-def _inverse_of(gram: np.ndarray, square_of_b: float) -> _Inverse | None:
+def _inverse_of(gram: np.ndarray, square_of_b: float, *, short: bool) -> _Inverse | None:
     """Invert a Gram matrix; None if that loses digits, or numbers leave the range."""
-    of_columns = gram.diagonal().tolist()
+    of_columns, p = gram.diagonal().tolist(), len(gram)
     if not (sum(of_columns) + square_of_b < _IN_RANGE**2 and min(of_columns) > _IN_RANGE**-2):  # a sum is NaN if one is
         return None
     lower, info = lapack.dpotrf(gram.T, lower=1)
-    if info:
+    if info == 0:
+        triangle = lapack.dtrtri(lower, lower=1, overwrite_c=1)[0]
+        inverse = triangle.T @ triangle
+        of_rows = inverse.diagonal().tolist()
+        condition = math.sqrt(p * sum(map(mul, of_columns, of_rows)))
+        if condition < _SAFE:
+            return _Inverse(inverse, of_columns, of_rows, condition, p)
+    return _pseudoinverse_of(gram, of_columns) if short else None
+
+
+def _pseudoinverse_of(gram: np.ndarray, of_columns: list[float]) -> _Inverse | None:
+    """Return the pseudoinverse of a Gram matrix; None if the rank is not quite clear.
+
+    With pivots it is ``R'R``, R having as many rows as the rank: then it is ``R' (R R')**-2 R``.
+    """
+    p, lengths = len(gram), np.array([math.sqrt(square) for square in of_columns])
+    lower, order, rank, _ = lapack.dpstrf((gram / lengths / lengths[:, None]).T, tol=p * _EPS, lower=1, overwrite_a=1)
+    R = np.empty((rank, p))
+    R[:, order - 1] = lower[:, :rank].T * _upper(rank, p)
+    R *= lengths
+    lower, info = lapack.dpotrf((R @ R.T).T, lower=1, overwrite_a=1)
+    if info or rank == p:
         return None
     triangle = lapack.dtrtri(lower, lower=1, overwrite_c=1)[0]
-    inverse = triangle.T @ triangle
+    half = triangle.T @ (triangle @ R)
+    inverse = half.T @ half
     of_rows = inverse.diagonal().tolist()
-    condition = math.sqrt(len(gram) * sum(map(mul, of_columns, of_rows)))
-    return _Inverse(inverse, of_columns, of_rows, condition) if condition < _SAFE else None
+    condition = math.sqrt(p * sum(map(mul, of_columns, of_rows)))
+    null = _identity(p) - half.T @ R
+    return _Inverse(inverse, of_columns, of_rows, condition, rank, null) if condition < _CLEAR else None
 
 
 def _at_a_glance(A: np.ndarray, b: np.ndarray, x0: np.ndarray | None, tolerance: Any) -> Fit | None:
