@@ -131,8 +131,8 @@ def first_turns() -> list[Turn]:
         Turn(
             f"passes over all rows are predicted to be cheaper than {rows} p random ones: short sparse rows "
             f"(at n = 10 p and `rtol={RTOL:g}` of fewer than {short} entries); or A is dense and n < {tall} p, p at "
-            f"most {few:,}, or in Fortran order; or all sparse rows are predicted to be "
-            "compressed in twice the time of random ones",
+            f"most {few:,}, or in Fortran order; or all rows are predicted to be compressed in {auto._TWICE:g} times "
+            "the time of random ones",
             "`refined`", "To read all rows in order is cheaper here",
             f"Few columns, or sparse\nwith short rows? p ≤ {few:,}, or\nfewer than {short} entries (n = 10 p)",
         ),
@@ -148,6 +148,11 @@ def turns_after_rows() -> dict[str, list[Turn]]:
         "x keeps moving while the probe comes to rest", "`refined`", "x did not come to rest",
         "x keeps\nmoving: the\nequations\ncontradict\neach other",
     )  # fmt: skip
+    at_once = Turn(
+        f"{slow}, and all rows are predicted to be compressed in {auto._TWICE**2:g} times the time that random ones "
+        "take if all is well; without `damp` or `bounds`",
+        "`refined`, with all rows at once", "The error fell slowly, and to use all rows at once takes little longer",
+    )  # fmt: skip
     alike = Turn(
         f"{slow} at the pace seen; and of a dense A in memory of at least {millions(least_squares._LEAST_WORK)} "
         f"numbers, {spectrum._ROWS} rows show that all singular values are alike but for a few (at most "
@@ -162,7 +167,8 @@ def turns_after_rows() -> dict[str, list[Turn]]:
         "fell slowly, so A is ill-conditioned",
         f"else, or slow as well (refined\nif p > {most:,} or n < {tall} p)",
     )
-    return {"randomized": [done, alike, ill, torn], "deflated": [done, ill._replace(when=f"{slow} all the same"), torn]}
+    still = ill._replace(when=f"{slow} all the same")
+    return {"randomized": [done, at_once, alike, ill, torn], "deflated": [done, still, torn]}
 
 
 def next_turns() -> dict[str, list[Turn]]:
@@ -311,7 +317,7 @@ def _draw_next(axes: Axes) -> None:
         _arrow(axes, (left + width, y), (left + width + 0.5, y))
         axes.text(left + width + 0.67, y, "$\\bf{x}$", fontsize=13, ha="center", va="center")
         axes.text(left + width + 0.67, y - 0.2, result, fontsize=8.5, ha="center", va="top", color=FAINT)
-        why = turns[name][1].short
+        why = next((turn.short for turn in turns[name] if turn.short), "")
         if why:
             _arrow(axes, (middle, y - height / 2), (middle, y - gap + height / 2))
             axes.text(middle + 0.12, y - gap / 2, why, fontsize=9, va="center")

@@ -95,7 +95,7 @@ def test_choosing__has_every_decision_of_auto_and_no_other(choosing):
     said, source = [turn.says for turn in turns if turn.says], inspect.getsource(auto) + inspect.getsource(_auto)
     assert [words for words in said if words not in source] == []
     reasons = re.findall(r'"([^"{]+): "', source)
-    assert len(reasons) == 15
+    assert len(reasons) == 16
     assert [reason for reason in reasons if not any(words in reason for words in said)] == []
 
 

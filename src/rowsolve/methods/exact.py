@@ -114,10 +114,11 @@ class AllRows:
         if system.stored and system.n_rhs == 1:  # of which `auto` will want to see the residuals
             system.keep(np.arange(system.n_rows)[rows_for_the_tail(system.n_rows)])
         for rows, b in _blocks(system, skip=self.n_done):
-            self.state_so_far = state = state.merge(reduce_rows(rows, b, system.threads))
+            part = reduce_rows(rows, b, system.threads)
+            self.state_so_far = state = state.merge(part) if state.n_rows else part
             self.n_done += 1
         self.compressing = False
-        total = float(np.abs(state[0]).sum())
+        total = float(np.abs(state[0]).sum() if self.by_qr else state[0].trace())
         if (total > 0.0 or self.by_qr) and total < math.inf and np.isfinite(state.squares).all():
             return state
         find_odd_rows(system, np.arange(system.n_rows))  # raises, unless all are zero or only the sum is too large

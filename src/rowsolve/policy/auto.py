@@ -24,6 +24,7 @@ from rowsolve.policy.least_squares import price_of_all, worth_a_look
 from rowsolve.policy.prices import (
     BEGIN,
     PAIR,
+    RANDOM_NUMBER,
     SMALL_SYSTEM,
     SPARSE_NUMBER,
     SQUARES,
@@ -56,6 +57,7 @@ _FACTOR_PER_NUMBER = 3000  # multiplications of a dense factor for each stored n
 _ROWS_TO_CONVERGE = 30  # times p, for well-conditioned rows and six digits
 _TIME_TO_FIND_A_ROW = 250  # sparse rows far apart in memory: as long as so many numbers take
 _HARDLY_LONGER = 3
+_TWICE = 2.0  # the price of random rows: they may be in vain, and all rows at once are not
 _SLOW = 4 * _ROWS_TO_CONVERGE  # times p rows still needed: anything else is faster
 
 SMALL = "The system is small: "
@@ -91,7 +93,7 @@ def first_choice(system: System, rtol: float, rows_allowed: float = math.inf) ->
         why = "There are few columns: " if p <= _FEW_COLUMNS else "There are several right-hand sides: "
         return Choice(why, Direct())
     in_order = not _is_sparse(system) and (p <= _FEW_COLUMNS or n < TALL * p or system.in_columns)
-    at_once = _is_sparse(system) and price_of_all(system) <= 2.0 * _price_of_random_rows(system)
+    at_once = price_of_all(system) <= _TWICE * _price_of_random_rows(system)
     if in_order or at_once or _passes_are_cheaper(system, rtol):
         return Choice("To read all rows in order is cheaper here than to pick some at random: ", Refined())
     return Choice("", Randomized("uniform", replace=False))
@@ -117,6 +119,9 @@ def next_choice(
         return None
     if suspicious:
         return Choice("x did not come to rest, so the equations seem to contradict each other: ", Refined())
+    if status is Status.SLOW and _all_is_soon_done(system):
+        why = "The error fell slowly, and to use all rows at once takes little longer than what is left to try: "
+        return Choice(why, Refined("all"))
     if status is Status.SLOW and sharing and isinstance(method, Randomized):
         return Choice("The error fell slowly, because rows are much alike: ", Deflated("rows"))
     if status is Status.SLOW:
@@ -133,7 +138,8 @@ def is_hopeless(monitor: Monitor) -> bool:
 
 def rows_share_much(system: System, status: Status, rng: np.random.Generator) -> bool:
     """Tell whether a few directions in which rows are alike are what made random ones slow: look at some, if so."""
-    look = status is Status.SLOW and system.n_rhs == 1 and is_plain(system) and worth_a_look(system)
+    slow = status is Status.SLOW and not _all_is_soon_done(system)
+    look = slow and system.n_rhs == 1 and is_plain(system) and worth_a_look(system)
     return look and look_at_spectrum(system, rng).shared is not None
 
 
@@ -182,8 +188,15 @@ def _can_be_factored(system: System) -> bool:
 
 def _price_of_random_rows(system: System) -> float:
     """Return the price of random rows if the equations agree and A is well conditioned."""
-    rows = _ROWS_TO_CONVERGE * system.n_columns
-    return BEGIN + rows * SPARSE_NUMBER * (system.entries_per_row + _TIME_TO_FIND_A_ROW)
+    rows, entries = _ROWS_TO_CONVERGE * system.n_columns, system.entries_per_row
+    if _is_sparse(system):
+        return BEGIN + rows * SPARSE_NUMBER * (entries + _TIME_TO_FIND_A_ROW)
+    return BEGIN + rows * RANDOM_NUMBER * entries * (1 + system.n_rhs) / 2
+
+
+def _all_is_soon_done(system: System) -> bool:
+    """Tell whether all rows take hardly more time than what could be tried next, once random ones were slow."""
+    return is_plain(system) and price_of_all(system) <= _TWICE**2 * _price_of_random_rows(system)
 
 
 def _passes_are_cheaper(system: System, rtol: float) -> bool:

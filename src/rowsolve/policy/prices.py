@@ -1,7 +1,7 @@
-"""The prices that every decision rests on: nanoseconds on two cores of an EPYC with AVX-512.
+"""The prices that every decision rests on: nanoseconds on two cores, between those of a Zen 4 and of a Zen 5.
 
-Only their ratios matter, and these vary little from machine to machine: ``make bench-prices`` measures them on yours
-and shows which decisions they would change.
+Only their ratios matter: arithmetic takes 1.8 times as long on the first of these beside reading. ``make bench-prices``
+measures them on your machine and shows which decisions they would change.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ __all__ = [
     "PAIR",
     "PRODUCT",
     "QR_PER_PRODUCT",
+    "RANDOM_NUMBER",
     "SMALL_BOX",
     "SMALL_SYSTEM",
     "SQUARES",
@@ -40,19 +41,20 @@ __all__ = [
     "worth_a_sample",
 ]  # fmt: skip
 
-NUMBER = 0.13  # to read a dense number in a pass and use it twice
+NUMBER = 0.14  # to read a dense number in a pass and use it twice
 NUMBER_OF_MANY, NUMBER_EACH = 0.75, 0.035  # the same for several right-hand sides, by BLAS; for each of them
+RANDOM_NUMBER = 0.45  # to project on a row anywhere in memory, and the probe with it: a dense number of it
 STORED_NUMBER = 2.0  # to read a number of a file, at least: HDF5 and Parquet 1.5 to 2, Zarr 6, packed 25, CSV 70
 GRAM_NUMBER = 0.3  # to read a dense number for ``A'A`` and ``A'b``, which matters where there are few columns
-PRODUCT = 0.009  # a multiplication in ``A'A``, of which one triangle is computed
-ORTHOGONAL_PRODUCT = 0.15  # a multiplication in QR, which takes two for each of the other
-SPARSE_NUMBER = 1.0  # to read a sparse number in a pass and use it twice
-PAIR = 2.5  # a product of two numbers of a sparse row, added to a dense Gram matrix
+PRODUCT = 0.012  # a multiplication in ``A'A``, of which one triangle is computed
+ORTHOGONAL_PRODUCT = 0.2  # a multiplication in QR, which takes two for each of the other
+SPARSE_NUMBER = 1.2  # to read a sparse number in a pass and use it twice
+PAIR = 2.7  # a product of two numbers of a sparse row, added to a dense Gram matrix
 _COLUMNS_IN_CACHE, _NEAR = 1000.0, 0.1  # of a Gram matrix that does not stay there; what is left of a price if it does
 ORDER_NUMBER = 10.0  # a sparse number, to find an order of the columns that leaves a narrow band
-BAND_PRODUCT, BAND_NUMBER = 0.025, 6.0  # a multiplication in the factor of a band; a number of it, in some solves
+BAND_PRODUCT, BAND_NUMBER = 0.033, 6.0  # a multiplication in the factor of a band; a number of it, in some solves
 GRAM_ENTRY = 2.0  # to make, add up, scale and copy an entry of a dense Gram matrix
-FACTOR_PRODUCT = 0.035  # a multiplication in a dense factor, p**3 / 3 of them
+FACTOR_PRODUCT = 0.046  # a multiplication in a dense factor, p**3 / 3 of them
 TRIANGLE = 0.5  # a number of a dense triangle, in two solves with it
 ENTRY = 10.0  # what a step of conjugate gradients does with each entry of x
 STEP = 5e3  # the rest of such a step
@@ -65,7 +67,7 @@ DIGITS = math.log(1e6)  # that are asked for, as a rule
 SMALL_SYSTEM = 5e5  # a system that is solved before anything else could be found out about it
 SMALL_BOX = 6e6  # the same within bounds, where passes take many more steps
 SHORT_BREAK = 2e7  # what is done without a look at the clock
-SAMPLE, SAMPLE_NUMBER, SAMPLE_PRODUCT = 6e4, 2.5, 0.036  # to solve p rows: at least; a number; a multiplication in LU
+SAMPLE, SAMPLE_NUMBER, SAMPLE_PRODUCT = 6e4, 2.5, 0.048  # to solve p rows: at least; a number; a multiplication in LU
 LOCAL_PASSES = 100.0  # of conjugate gradients where rows are between columns next to each other
 FEWEST_PASSES = 10  # of conjugate gradients, for six digits or so
 _VECTORS_PER_PASS = 8  # over sparse rows takes as long for so many as for two: from then on, arithmetic does
