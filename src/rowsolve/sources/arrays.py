@@ -14,23 +14,51 @@ from rowsolve.sources.store import Store, StoreError, files_behind
 __all__ = ["ArrayStore", "MappedStore", "NpyStore"]
 
 _BYTES_OF_A_COLUMN = 1 << 16  # one read of a Fortran-ordered file
+_BYTES_AT_ONCE = 16e6  # of chunks that Zarr reads together, unless one takes more
+_COPIES = 2.5  # of these: as they are stored, unpacked, and what Zarr keeps for itself (measured)
 
 
 class ArrayStore(Store):
     """An array, or a dataset that is read when it is sliced."""
 
+    _is_zarr = False
+
     def __init__(self, name: str, array: Any, *, chunk: int = 1, close: Callable[[], None] = lambda: None) -> None:
         super().__init__(name, tuple(map(int, array.shape)), np.dtype(array.dtype), chunk=chunk)
         self._array = array
         self._close = close
+        self._is_zarr = self.ndim == 2 and hasattr(array, "get_basic_selection")
+        self.in_place = self.ndim == 2 and (self._is_zarr or hasattr(array, "read_direct"))
 
     @property
     def files(self) -> tuple[Path, ...]:
         """The file, and those that it links to."""
         return (*super().files, *files_behind(self._array))
 
+    @property
+    def least_bytes(self) -> float:
+        """Bytes of memory that the smallest read takes, beside the rows themselves."""
+        if not self._is_zarr:
+            return super().least_bytes
+        return _COPIES * self.chunk * self._columns_at_once * self.given.itemsize
+
+    @property
+    def _columns_at_once(self) -> int:
+        """How many columns are read together: those of some chunks beside each other."""
+        width = int(self._array.chunks[1])
+        at_once = int(_BYTES_AT_ONCE / (self.chunk * width * self.given.itemsize))
+        return min(self.shape[1], max(1, at_once) * width)
+
     def _read(self, start: int, stop: int, out: np.ndarray | None) -> np.ndarray:
-        if out is not None and self.ndim == 2 and hasattr(self._array, "read_direct"):  # HDF5, without a copy
+        if out is not None and self._is_zarr:
+            from zarr.buffer.cpu import NDBuffer
+
+            for first in range(0, self.shape[1], self._columns_at_once):
+                columns = slice(first, min(first + self._columns_at_once, self.shape[1]))
+                place = NDBuffer.from_numpy_array(out[:, columns])
+                self._array.get_basic_selection((slice(start, stop), columns), out=place)
+            return out
+        if out is not None and self.in_place:
             self._array.read_direct(out, np.s_[start:stop])
             return out
         rows = np.asarray(self._array[start:stop]).reshape(stop - start, self.shape[1])

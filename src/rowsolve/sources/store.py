@@ -47,6 +47,8 @@ class Store(ABC):
         Rows that are stored together: reads from multiples of it are the fastest. 1 if any rows are.
     ordered : bool
         Whether rows come only one after another, so that going back means beginning anew.
+    in_place : bool
+        Whether rows are read into an array without a copy.
     columns : tuple of str or None
         The names of the columns, if they have any.
     rhs : ndarray or None
@@ -60,6 +62,7 @@ class Store(ABC):
 
     sparse: bool = False
     ordered: bool = False
+    in_place: bool = False
     rhs: np.ndarray | None = None
     checked: bool = False
     odd: Odd | None = None
@@ -199,7 +202,8 @@ class Store(ABC):
         by_number = np.argsort(order, kind="stable")
         numbers = order[by_number]
         apart = max(self.chunk, int(_BYTES_APART / max(1.0, self.bytes_per_row)))
-        most = max(1, int(max(_BYTES_AT_ONCE, self.least_bytes / 3) / max(1.0, self.bytes_per_row)))
+        together = self.chunk * self.bytes_per_row if self.in_place else self.least_bytes / 3
+        most = max(1, int(max(_BYTES_AT_ONCE, together) / max(1.0, self.bytes_per_row)))
         edges = _runs(numbers, apart, most)
         parts = []
         out = None if self.sparse else np.empty((order.size, self.shape[1]), self.dtype)

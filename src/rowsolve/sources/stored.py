@@ -97,7 +97,7 @@ def memory_for(store: Store, n_rhs: int, allowed: float, threads: int) -> Memory
             f"read take {fixed / 1e6:.3g} MB. Allow {np.ceil(least / 1e6):,.0f} MB."
         )
     at_once = 0.0 if lent else min(_AT_ONCE, (allowed - fixed) / 32.0)
-    fixed += _COPIES * at_once
+    fixed += 0.0 if store.in_place else _COPIES * at_once
     wanted = max(_CHUNK, _ROWS_OF_A_CHUNK * p * store.bytes_per_row)
     rows = int(min(n, wanted / store.bytes_per_row, (allowed - fixed) / (2.0 * copies * store.bytes_per_row)))
     chunk = max(least_rows, rows // store.chunk * store.chunk if rows >= store.chunk else rows)
