@@ -31,7 +31,7 @@ _AGREES = 1e-10  # of the sum of the terms of a row: rounding, and no noise that
 _LEAST = 1e-280  # sum of squares below which rows may be too small to be squared
 _BLOCK = 64  # columns that LAPACK takes at a time
 _IN_RANGE = 1e100  # lengths of columns whose squares are well in range
-_MANY, _LONG = 1e6, 100_000  # multiplications, or numbers, for which a Gram matrix takes less time than QR
+_MANY, _LONG = 1e6, 200_000  # multiplications, or numbers, for which a Gram matrix takes less time than QR
 _ONE_THREAD, _FEW_COLUMNS = 8192, 128  # numbers, and columns, for which LAPACK takes one thread by itself
 _NARROW = 64  # columns, for which BLAS takes one thread for the squares of A, and LAPACK for their inverse
 _TALL = 2  # times p rows, for which the squares of A take less time than QR
@@ -77,7 +77,7 @@ def fit(
     width, work = p + k, n * float(p) * min(n, p)
     plain = n > p and not damp and k <= _FEW_SIDES
     if plain and n >= _TALL * p and width <= _FEW_COLUMNS and not by_qr:
-        alone = width <= _NARROW and n * width <= _LONG  # to ask BLAS for one thread takes a while
+        alone = p <= _NARROW and n * p <= _LONG  # to ask BLAS for one thread takes a while
         with nullcontext() if alone else blas_threads(math.inf, 1):
             found = _by_inverse(A, b, x0, tolerance, threads)
     if found is None and plain and n * width**2 <= _MANY:
@@ -182,9 +182,10 @@ def _by_inverse(A: np.ndarray, b: np.ndarray, x0: np.ndarray | None, tolerance: 
     operations and fewer calls: after a rest every function of numpy takes 20 microseconds when it is called for the
     first time, however little it does.
     """
-    short = A.size <= _LONG
+    few = A.size <= _LONG
+    short = few and A.shape[1] <= _NARROW
     gram, sides, squares = (A.T @ A, A.T @ b, (b.T @ b).diagonal()) if short else compress(A, b, threads)[:3]
-    found = _inverse_of(gram, sum(squares.tolist()), short=short)
+    found = _inverse_of(gram, sum(squares.tolist()), few=few)
     if found is None:
         return None
     x = found.inverse @ sides
@@ -260,8 +261,8 @@ class _Inverse(NamedTuple):
         return Fit(x.T, np.array(errors), np.array(residuals), squares, self.rank, True, 2, off)
 
 
-def _inverse_of(gram: np.ndarray, square_of_b: float, *, short: bool) -> _Inverse | None:
-    """Invert a Gram matrix; None if that loses digits, or numbers leave the range."""
+def _inverse_of(gram: np.ndarray, square_of_b: float, *, few: bool) -> _Inverse | None:
+    """Invert a Gram matrix, of few rows also a singular one; None if that loses digits, or numbers leave the range."""
     of_columns, p = gram.diagonal().tolist(), len(gram)
     if not (sum(of_columns) + square_of_b < _IN_RANGE**2 and min(of_columns) > _IN_RANGE**-2):  # a sum is NaN if one is
         return None
@@ -273,7 +274,7 @@ def _inverse_of(gram: np.ndarray, square_of_b: float, *, short: bool) -> _Invers
         condition = math.sqrt(p * sum(map(mul, of_columns, of_rows)))
         if condition < _SAFE:
             return _Inverse(inverse, of_columns, of_rows, condition, p)
-    return _pseudoinverse_of(gram, of_columns) if short else None
+    return _pseudoinverse_of(gram, of_columns) if few else None
 
 
 def _pseudoinverse_of(gram: np.ndarray, of_columns: list[float]) -> _Inverse | None:
