@@ -21,7 +21,7 @@ from rowsolve._vectors import norms, rows_for_the_tail
 from rowsolve._words import FOR_FAR_ROWS, by_least_squares, by_rank, converged, far_rows, too_precise
 from rowsolve.lstsq.dense import Fit, fit, fit_sparse, sample_agrees
 from rowsolve.policy.auto import SMALL, TALL
-from rowsolve.policy.prices import FEW_NUMBERS, compressed_at_once, worth_a_sample
+from rowsolve.policy.prices import FEW_NUMBERS, compressed_at_once, worth_a_sample, worth_writing_out
 
 __all__ = ["solve_at_once", "solve_small"]
 
@@ -60,7 +60,7 @@ def solve_at_once(A: Any, b: Any, rtol: Any, atol: Any, threads: Any) -> Solutio
 def _can_be_written_out(A: Any) -> bool:
     """Tell whether A is a small sparse matrix of scipy."""
     sparse = sys.modules.get("scipy.sparse")  # if nobody has imported it, A is none of its
-    return sparse is not None and sparse.issparse(A) and A.ndim == 2 and A.shape[0] * A.shape[1] <= FEW_NUMBERS
+    return sparse is not None and sparse.issparse(A) and A.ndim == 2 and worth_writing_out(*A.shape)
 
 
 def solve_small(
@@ -120,10 +120,10 @@ def solve_small(
 
 def _fit(A: Any, b: np.ndarray, x0: np.ndarray | None, damp: float, tolerance: Any, threads: int) -> Fit | None:
     """Fit, with sparse rows written out if they are few, or not too many where their squares do not tell x."""
-    dense, n_numbers = isinstance(A, np.ndarray), A.shape[0] * A.shape[1]
-    if not dense and n_numbers > FEW_NUMBERS:
+    dense = isinstance(A, np.ndarray)
+    if not dense and not worth_writing_out(*A.shape):
         found = fit_sparse(A, b, x0, damp, tolerance, threads)
-        if found is not None or n_numbers > _MOST_NUMBERS:
+        if found is not None or A.shape[0] * A.shape[1] > _MOST_NUMBERS:
             return found
     rows = A if dense else A.toarray()
     return fit(rows.astype(float, copy=False), b, x0, damp, tolerance, threads)

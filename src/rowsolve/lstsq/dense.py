@@ -75,12 +75,11 @@ def fit(
     """
     (n, p), k, found = A.shape, b.shape[1], None
     width, work = p + k, n * float(p) * min(n, p)
-    plain = n > p and not damp and k <= _FEW_SIDES
-    if plain and n >= _TALL * p and width <= _FEW_COLUMNS and not by_qr:
+    if not damp and n >= _TALL * p and width <= _FEW_COLUMNS and not by_qr:
         alone = p <= _NARROW and n * p <= _LONG  # to ask BLAS for one thread takes a while
         with nullcontext() if alone else blas_threads(math.inf, 1):
             found = _by_inverse(A, b, x0, tolerance, threads)
-    if found is None and plain and n * width**2 <= _MANY:
+    if found is None and n > p and not damp and k <= _FEW_SIDES and n * width**2 <= _MANY:
         alone = width <= _FEW_COLUMNS and n * width <= _ONE_THREAD
         with nullcontext() if alone else blas_threads(math.inf, 1):
             found = _at_a_glance(A, b, x0, tolerance)
@@ -182,42 +181,47 @@ def _by_inverse(A: np.ndarray, b: np.ndarray, x0: np.ndarray | None, tolerance: 
     operations and fewer calls: after a rest every function of numpy takes 20 microseconds when it is called for the
     first time, however little it does.
     """
-    few = A.size <= _LONG
-    short = few and A.shape[1] <= _NARROW
+    short = A.size <= _LONG and A.shape[1] <= _NARROW
     gram, sides, squares = (A.T @ A, A.T @ b, (b.T @ b).diagonal()) if short else compress(A, b, threads)[:3]
-    found = _inverse_of(gram, sum(squares.tolist()), few=few)
+    found = _inverse_of(gram, sum(squares.tolist()))
     if found is None:
         return None
     x = found.inverse @ sides
     if found.null is not None:
-        return _with_null_space(A, b, x if x0 is None else x + found.null @ x0.T, found, squares, tolerance)
+        x = x if x0 is None else x + found.null @ x0.T
+        return _with_null_space(A, b, x, found, squares, tolerance, threads)
     if not short:
         error = found.error_by_sums(x, np.sqrt(squares))
         if (error <= _SURE * tolerance.at(_norms(x), 0.0)).all() and tolerance.eps <= _EPS:
             return Fit(x.T, error, residual_sq_of(x, sides, squares), squares, len(x), True, 1)
-        slopes, residual_sq = slopes_at(A, b, x, threads)
-        return found.corrected(x, slopes, residual_sq, squares, len(A), tolerance)
-    off = b - A @ x
-    return found.corrected(x, A.T @ off, (off.T @ off).diagonal(), squares, len(A), tolerance, off)
+    slopes, residual_sq, off = _slopes_and_residuals(A, b, x, threads)
+    return found.corrected(x, slopes, residual_sq, squares, len(A), tolerance, off)
+
+
+def _slopes_and_residuals(A: np.ndarray, b: np.ndarray, x: np.ndarray, threads: int) -> tuple[Any, Any, Any]:
+    """Do what `slopes_at` does; return also the residuals, if A is so short that BLAS makes them in few calls."""
+    if A.size > _LONG or A.shape[1] > _NARROW:
+        return *slopes_at(A, b, x, threads), None
+    off = A @ -x
+    off[:, : b.shape[1]] += b
+    return A.T @ off, (off.T @ off).diagonal(), off
 
 
 def _with_null_space(
-    A: np.ndarray, b: np.ndarray, x: np.ndarray, found: _Inverse, squares: np.ndarray, tolerance: Any
+    A: np.ndarray, b: np.ndarray, x: np.ndarray, found: _Inverse, squares: np.ndarray, tolerance: Any, threads: int
 ) -> Fit | None:
     """Correct x, and make sure that what A'A calls null is: A times a random null vector must be mere rounding."""
     (n, p), k = A.shape, x.shape[1]
     both = np.empty((p, k + 1))
     both[:, :k], both[:, k:] = x, found.null @ noise_of(p)[:, :1]
-    off = A @ -both
-    off[:, :k] += b
-    slopes, residual_sq = A.T @ off, (off.T @ off).diagonal()
+    slopes, residual_sq, off = _slopes_and_residuals(A, b, both, threads)
     null, turn = both[:, k].tolist(), (found.inverse @ slopes[:, k]).tolist()
     rounding = max(n, p, _ROUNDED) * _EPS * math.sqrt(sum(map(mul, found.of_columns, map(mul, null, null))))
     left_sq = float(residual_sq[k]) - sum(map(mul, slopes[:, k].tolist(), turn))  # once it is corrected like x
     if not max(left_sq, WELL * float(residual_sq[k])) <= rounding**2:
         return None
     turned = math.sqrt(sum(map(mul, turn, turn)) / sum(map(mul, null, null)))
-    return found.corrected(x, slopes[:, :k], residual_sq[:k], squares, n, tolerance, off[:, :k], turned)
+    return found.corrected(x, slopes[:, :k], residual_sq[:k], squares, n, tolerance, off, turned)
 
 
 class _Inverse(NamedTuple):
@@ -247,12 +251,11 @@ class _Inverse(NamedTuple):
         changes = self.inverse @ slopes
         x, residual_sq = x + changes, residual_sq - (slopes.T @ changes).diagonal()
         errors, residuals = [], [max(one, 0.0) for one in residual_sq.tolist()]
-        spread = math.sqrt(sum(self.of_rows) / n)
-        for y, change, left_sq in zip(x.T.tolist(), changes.T.tolist(), residuals, strict=True):
-            y_sq, change_sq = list(map(mul, y, y)), list(map(mul, change, change))
-            size, moved = sum(map(mul, self.of_columns, y_sq)) ** 0.5, sum(map(mul, self.of_columns, change_sq)) ** 0.5
-            left = min(_LEFT * moved / (size or 1.0), 1.0) * math.sqrt(sum(change_sq))
-            harm, norm_x = math.sqrt(left_sq) * self.condition, math.sqrt(sum(y_sq))
+        spread, weights = math.sqrt(sum(self.of_rows) / n), np.array([self.of_columns, [1.0] * len(x)])
+        sizes, moves = ((weights @ (both * both)).T.tolist() for both in (x, changes))
+        for (size_sq, x_sq), (moved_sq, change_sq), off_sq in zip(sizes, moves, residuals, strict=True):
+            size, norm_x, harm = math.sqrt(size_sq), math.sqrt(x_sq), math.sqrt(off_sq) * self.condition
+            left = min(_LEFT * math.sqrt(moved_sq) / (size or 1.0), 1.0) * math.sqrt(change_sq)
             error = max(left, _EPS * max(spread * (_ROOTS * size + harm), norm_x), turned * norm_x)
             as_given = _ROUNDING * tolerance.eps * spread * (size + harm)  # A and b are rounded
             if not error <= max(tolerance.at(norm_x, 0.0), as_given):
@@ -261,8 +264,8 @@ class _Inverse(NamedTuple):
         return Fit(x.T, np.array(errors), np.array(residuals), squares, self.rank, True, 2, off)
 
 
-def _inverse_of(gram: np.ndarray, square_of_b: float, *, few: bool) -> _Inverse | None:
-    """Invert a Gram matrix, of few rows also a singular one; None if that loses digits, or numbers leave the range."""
+def _inverse_of(gram: np.ndarray, square_of_b: float) -> _Inverse | None:
+    """Invert a Gram matrix, also a singular one; None if that loses digits, or numbers leave the range."""
     of_columns, p = gram.diagonal().tolist(), len(gram)
     if not (sum(of_columns) + square_of_b < _IN_RANGE**2 and min(of_columns) > _IN_RANGE**-2):  # a sum is NaN if one is
         return None
@@ -274,7 +277,7 @@ def _inverse_of(gram: np.ndarray, square_of_b: float, *, few: bool) -> _Inverse 
         condition = math.sqrt(p * sum(map(mul, of_columns, of_rows)))
         if condition < _SAFE:
             return _Inverse(inverse, of_columns, of_rows, condition, p)
-    return _pseudoinverse_of(gram, of_columns) if few else None
+    return _pseudoinverse_of(gram, of_columns)
 
 
 def _pseudoinverse_of(gram: np.ndarray, of_columns: list[float]) -> _Inverse | None:

@@ -23,12 +23,14 @@ from rowsolve.methods.spectrum import look_at_spectrum
 from rowsolve.policy.least_squares import price_of_all, worth_a_look
 from rowsolve.policy.prices import (
     BEGIN,
+    LITTLE,
     PAIR,
     RANDOM_NUMBER,
     SMALL_SYSTEM,
     SPARSE_NUMBER,
     SQUARES,
     compressed_at_once,
+    gram,
     orthogonal,
     worth_a_sample,
 )
@@ -57,6 +59,7 @@ _FACTOR_PER_NUMBER = 3000  # multiplications of a dense factor for each stored n
 _ROWS_TO_CONVERGE = 30  # times p, for well-conditioned rows and six digits
 _TIME_TO_FIND_A_ROW = 250  # sparse rows far apart in memory: as long as so many numbers take
 _HARDLY_LONGER = 3
+_ROWS_OF_A_SAMPLE = 2.0  # times p, that `direct` reads and factors
 _TWICE = 2.0  # the price of random rows: they may be in vain, and all rows at once are not
 _SLOW = 4 * _ROWS_TO_CONVERGE  # times p rows still needed: anything else is faster
 
@@ -119,11 +122,12 @@ def next_choice(
         return None
     if suspicious:
         return Choice("x did not come to rest, so the equations seem to contradict each other: ", Refined())
-    if status is Status.SLOW and _all_is_soon_done(system):
+    all_is_soon_done = status is Status.SLOW and _all_is_soon_done(system)
+    if status is Status.SLOW and sharing and isinstance(method, Randomized) and not all_is_soon_done:
+        return Choice("The error fell slowly, because rows are much alike: ", Deflated("rows"))
+    if all_is_soon_done or (status is Status.SLOW and not _worth_another_sample(system)):
         why = "The error fell slowly, and to use all rows at once takes little longer than what is left to try: "
         return Choice(why, Refined("all"))
-    if status is Status.SLOW and sharing and isinstance(method, Randomized):
-        return Choice("The error fell slowly, because rows are much alike: ", Deflated("rows"))
     if status is Status.SLOW:
         why = "The error fell slowly, so A is ill-conditioned: "
         return Choice(why, Direct() if _can_be_factored(system) else Refined())
@@ -192,6 +196,17 @@ def _price_of_random_rows(system: System) -> float:
     if _is_sparse(system):
         return BEGIN + rows * SPARSE_NUMBER * (entries + _TIME_TO_FIND_A_ROW)
     return BEGIN + rows * RANDOM_NUMBER * entries * (1 + system.n_rhs) / 2
+
+
+def _worth_another_sample(system: System) -> bool:
+    """Tell whether a factor of a sample costs little beside one of all rows, so that it does not matter if b is noisy.
+
+    Where there is none of all rows, because they are sparse or too many columns, that is not the question.
+    """
+    if _is_sparse(system) or not _can_be_factored(system) or not is_plain(system):
+        return True
+    sample = gram(_ROWS_OF_A_SAMPLE * system.n_columns, system.n_columns)
+    return sample <= LITTLE * price_of_all(system)
 
 
 def _all_is_soon_done(system: System) -> bool:

@@ -13,7 +13,6 @@ from rowsolve.kernels.rows import CSRRows
 from rowsolve.policy import prices
 from rowsolve.policy.prices import (
     FACTOR_PRODUCT,
-    FEW_NUMBERS,
     FEWEST_PASSES,
     LITTLE,
     LOCAL_PASSES,
@@ -29,6 +28,7 @@ from rowsolve.policy.prices import (
     gram,
     orthogonal,
     passes_of_random_rows,
+    worth_writing_out,
 )
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def price_of_all(system: System) -> float:
 
 def is_small(rows: Any, n_rows: int, n_columns: int, n_sides: int = 1) -> bool:
     """Tell whether the least-squares solution of rows in memory takes little time, and nothing else takes less."""
-    if not isinstance(rows, CSRRows) or n_rows * n_columns <= FEW_NUMBERS:  # so few sparse rows are written out
+    if not isinstance(rows, CSRRows) or worth_writing_out(n_rows, n_columns):
         return compressed_at_once(n_rows, n_columns, n_sides)
     if not compressed_at_once_sparse(n_rows, n_columns, rows.data.size, rows.data.size**2 / n_rows, n_sides):
         return False  # there are at least as many pairs, and to count them takes a while
@@ -111,7 +111,7 @@ def fits_lapack(system: System) -> bool:
     """Tell whether all rows can be written out in memory and factored in some tenths of a second."""
     n, p = system.n_rows, system.n_columns
     products = n * float(p) * min(n, p)
-    written = n * p <= FEW_NUMBERS or not isinstance(system.rows, CSRRows)
+    written = worth_writing_out(n, p) or not isinstance(system.rows, CSRRows)
     fits = written and products <= _SMALL and 8.0 * _COPIES * n * p <= system.room
     return not system.stored and fits and has_time_for_qr(system)
 

@@ -39,6 +39,7 @@ __all__ = [
     "widest_band",
     "worth_a_look_for_band",
     "worth_a_sample",
+    "worth_writing_out",
 ]  # fmt: skip
 
 NUMBER = 0.14  # to read a dense number in a pass and use it twice
@@ -61,7 +62,8 @@ STEP = 5e3  # the rest of such a step
 BEGIN = 4e5  # what it takes to begin and to end with passes
 QR_PER_PRODUCT = 8.0  # multiplications of matrices in the time of one of QR, which takes two for each
 SQUARES = 6  # p x p numbers that are in memory while a factor is made
-FEW_NUMBERS = 200_000  # of an A whose sparse rows are written out
+FEW_NUMBERS = 200_000  # of an A whose sparse rows are written out, if it has
+_NARROW = 64  # columns; with more, fewer
 LITTLE = 0.3  # of a price: what may be spent to find out whether there is a better way
 DIGITS = math.log(1e6)  # that are asked for, as a rule
 SMALL_SYSTEM = 5e5  # a system that is solved before anything else could be found out about it
@@ -96,6 +98,11 @@ def dense_gram_of_sparse(n_pairs: float, n_columns: float) -> float:
 def band(n_columns: float, width: float) -> float:
     """Return the price of the factor of a band and the solves that it takes."""
     return n_columns * (BAND_PRODUCT * width**2 + BAND_NUMBER * width + 100.0)
+
+
+def worth_writing_out(n_rows: int, n_columns: int) -> bool:
+    """Tell whether sparse rows are so few that they are written out, and solved as dense ones."""
+    return n_rows * n_columns * max(1.0, n_columns / _NARROW) <= FEW_NUMBERS
 
 
 def widest_band(n_columns: float, n_numbers: float, n_pairs: float) -> float:
