@@ -62,6 +62,16 @@ def test_state__is_that_of_the_products_whatever_the_number_of_columns(p, order)
 
 
 @pytest.mark.compiled
+@pytest.mark.parametrize("p", [24, 25, 48])  # panels have 24 columns
+@pytest.mark.parametrize("k", [1, 7, 8, 9, 24, 40])
+def test_state__is_that_of_the_products_whatever_the_number_of_sides(p, k):
+    rng = np.random.default_rng(4)
+    A, b = rng.standard_normal((3000, p)), rng.standard_normal((3000, k))
+    state = compress(A, b)
+    np.testing.assert_allclose(state.sides, A.T @ b, atol=1e-9)
+    np.testing.assert_allclose(state.squares, (b**2).sum(axis=0))
+
+
 def test_slopes__of_a_large_array_are_made_by_a_kernel():
     rng = np.random.default_rng(3)
     A, b, x = rng.standard_normal((60_000, 20)), rng.standard_normal((60_000, 1)), rng.standard_normal((20, 3))

@@ -68,7 +68,8 @@ def compress(A: Any, b: np.ndarray, threads: int = 1) -> Compressed:
     for part in parts[1:]:  # the same sum whichever thread was first
         total += part
     first = place_of_sides(p, k)
-    squares = total.diagonal()[p : p + k].copy() if first == p else np.einsum("ij,ij->j", b, b)
+    with_squares = first == p and len(total) >= p + k  # not of many sides
+    squares = total.diagonal()[p : p + k].copy() if with_squares else np.einsum("ij,ij->j", b, b)
     return Compressed(total[:p, :p], np.ascontiguousarray(total[:p, first : first + k]), squares, len(A))
 
 
