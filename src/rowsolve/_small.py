@@ -95,8 +95,9 @@ def solve_small(
         residual = Residual(math.sqrt(residual_sq / square), n, 0, full=True)
     off = _NOTHING
     if auto and good and not damp and b.ndim == 1 and n >= TALL * p and residual_sq > CLEAN**2 * square:
-        off = found.off[:, 0] if found.off is not None else residuals_in(A, b, rows_for_the_tail(n), found.x[0])
-        rows_read += off.size if found.off is None else 0
+        tail = rows_for_the_tail(n)
+        off = found.off[tail, 0] if found.off is not None else residuals_in(A, b, tail, found.x[0])
+        rows_read += off.size  # as by stages, which have to read them again
     about = found.rank, p, x0 is not None and bool(x0.any()), found.has_gap
     return Solution(
         x=found.x[0].copy() if b.ndim == 1 else found.x.T.copy(),
@@ -135,7 +136,6 @@ def _message(
 ) -> str:  # fmt: skip
     """Return what `Auto` and `rowsolve._words` say of the same; `off` are residuals of some rows."""
     rank, p, has_start, is_clear = about
-    off = off[rows_for_the_tail(residual.n_rows)] if off.size == residual.n_rows else off
     seen = far_rows(off, residual.n_rows, math.sqrt(float(residual_sq[0]))) if off.size else ""
     words = [
         ("`damp` asks for a least-squares method: " if damp else SMALL) + SAYS["refined"] if auto else "",

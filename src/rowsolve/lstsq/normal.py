@@ -13,7 +13,10 @@ from scipy.linalg import lapack
 from rowsolve.lstsq.orthogonal import orthonormal
 from rowsolve.lstsq.state import Compressed
 
-__all__ = ["EVEN", "SUMS", "WELL", "Fit", "GramFactor", "factor_gram", "fit_normal", "noise_of", "residual_sq_of"]
+__all__ = [
+    "AS_GIVEN", "EVEN", "LEFT", "ROOTS", "ROUNDED", "SUMS", "SURE", "WELL", "Fit", "GramFactor", "factor_gram",
+    "fit_normal", "noise_of", "norms", "residual_sq_of",
+]  # fmt: skip
 
 _EPS = float(np.finfo(float).eps)
 WELL = 1e-6  # reciprocal condition of the triangle of a Gram matrix that refinement can make up for
@@ -22,13 +25,13 @@ EVEN = 2.0  # columns whose lengths differ by less need not be made equal
 _IN_RANGE = 1e100  # lengths of columns whose squares make a Gram matrix
 _VECTORS = 4
 SUMS = 8.0  # units of rounding in a sum over all rows
-_ROOTS = 4.0  # the same in a product of some terms
-_AS_GIVEN = 0.3  # of a unit, which the numbers of a row are off
-_SURE = 0.1  # of the error allowed: an estimate so small needs no pass to be certain
+ROOTS = 4.0  # the same in a product of some terms
+AS_GIVEN = 0.3  # of a unit, which the numbers of a row are off
+SURE = 0.1  # of the error allowed: an estimate so small needs no pass to be certain
 _CLEAR = 1e-11  # of b'b: a sum of squared residuals that has some digits left
 _STEPS = 4  # of refinement, at most
-_LEFT = 10.0  # times the share of the last correction that this one is: what it leaves, with a margin
-_ROUNDED = 64.0  # units of rounding that may be left of A z, if z is null, of few rows: else n or p, as in numpy
+LEFT = 10.0  # times the share of the last correction that this one is: what it leaves, with a margin
+ROUNDED = 64.0  # units of rounding that may be left of A z, if z is null, of few rows: else n or p, as in numpy
 
 
 class Fit(NamedTuple):
@@ -239,10 +242,10 @@ def fit_normal(
     size, size_sq, spread_of_sums = norms(lengths * x), sizes_sq[:k], math.sqrt(sum(sizes_sq[k:].tolist()) / _VECTORS)
     residual_sq = residual_sq_of(x, state.sides, state.squares, damp * damp * size_sq)
     error = _EPS * SUMS * (size + np.sqrt(state.squares)) * spread_of_sums
-    enough, as_given = _SURE * tolerance.at(np.sqrt(size_sq), 0.0), np.zeros_like(error)
+    enough, as_given = SURE * tolerance.at(np.sqrt(size_sq), 0.0), np.zeros_like(error)
     if tolerance.eps > _EPS:
         as_given = _rounding(state, factor, size, np.sqrt(np.nan_to_num(residual_sq)), tolerance)
-        enough = np.maximum(enough, _SURE * as_given)
+        enough = np.maximum(enough, SURE * as_given)
     if (error <= enough).all():
         return Fit(x.T, np.maximum(error, as_given), residual_sq, state.squares, factor.rank, True, 1)
     return _refined(state, factor, x, damp, tolerance, slopes)
@@ -258,8 +261,8 @@ def residual_sq_of(x: np.ndarray, sides: np.ndarray, squares: np.ndarray, damped
 
 def _rounding(state: Compressed, factor: GramFactor, y: np.ndarray, r: np.ndarray, tolerance: Any) -> np.ndarray:
     """Return what rounding leaves of a refined x: of the products A x, and of the sums in A'r."""
-    as_given = _AS_GIVEN * tolerance.eps  # the numbers of A and b are themselves rounded
-    of_products, of_sums = max(_ROOTS * _EPS, as_given) * y, max(_EPS, as_given) * r / factor.rcond
+    as_given = AS_GIVEN * tolerance.eps  # the numbers of A and b are themselves rounded
+    of_products, of_sums = max(ROOTS * _EPS, as_given) * y, max(_EPS, as_given) * r / factor.rcond
     return factor.spread() / math.sqrt(state.n_rows) * (of_products + of_sums)
 
 
@@ -276,7 +279,7 @@ def _refined(
         x = x + change
         rounding = _rounding(state, factor, norms(factor.lengths * x), np.sqrt(residual_sq), tolerance)
         share = np.divide(size, before, out=np.zeros_like(size), where=before > 0.0)
-        left = norms(change) * np.minimum(_LEFT * share, 1.0)
+        left = norms(change) * np.minimum(LEFT * share, 1.0)
         error = np.maximum(left, rounding)
         enough = tolerance.at(norms(x), 0.0)
         if (left <= enough).all() and ((rounding <= enough) | (tolerance.eps > _EPS)).all():
@@ -294,7 +297,7 @@ def _with_null_space(
     """
     k, noise = x.shape[1], noise_of(len(x))[:, :1]
     both = np.hstack([x, noise - factor.project(noise)])
-    limit = max(state.n_rows, len(x), _ROUNDED) * _EPS
+    limit = max(state.n_rows, len(x), ROUNDED) * _EPS
     before, turned = norms(factor.lengths * x), 0.0
     for step in range(2):
         slope, squares = slopes(both)
@@ -309,9 +312,9 @@ def _with_null_space(
         x, r = both[:, :k], np.sqrt(squares[:k])
         rounding = _rounding(state, factor, norms(factor.lengths * x), r, tolerance)
         share = np.divide(size, before, out=np.zeros_like(size), where=before > 0.0)
-        left, before = norms(change[:, :k]) * (np.minimum(_LEFT * share, 1.0) if step == 0 else 1.0), size
+        left, before = norms(change[:, :k]) * (np.minimum(LEFT * share, 1.0) if step == 0 else 1.0), size
         error = np.maximum.reduce([left, turned * norms(x), rounding])
-        if is_null and ((error <= _SURE * tolerance.at(norms(x), 0.0)) | (step == 1)).all():
+        if is_null and ((error <= SURE * tolerance.at(norms(x), 0.0)) | (step == 1)).all():
             break
     if not is_null or (tolerance.eps <= _EPS and not (error <= tolerance.at(norms(x), 0.0)).all()):
         return None
