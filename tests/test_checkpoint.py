@@ -67,7 +67,7 @@ def same(found, expected):
     assert found.status is expected.status
     assert found.rows_read == expected.rows_read
     assert found.message == expected.message
-    np.testing.assert_allclose(found.error_estimates, expected.error_estimates, rtol=1e-12)
+    np.testing.assert_array_equal(found.error_estimates, expected.error_estimates)
     np.testing.assert_array_equal(found.rows_off, expected.rows_off)
     np.testing.assert_array_equal(found.history.error_estimate, expected.history.error_estimate)
     assert found.history.method == expected.history.method

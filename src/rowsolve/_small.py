@@ -7,7 +7,6 @@ import sys
 import time
 from dataclasses import replace
 from functools import lru_cache, partial
-from operator import mul
 from typing import Any
 
 import numpy as np
@@ -76,7 +75,7 @@ def solve_small(
         found = _fit(A, sides, None if x0 is None else np.atleast_2d(x0), damp, tolerance, threads)
     if found is None or not 1.0 / _IN_RANGE < (square := sum(found.squares.tolist())) < _IN_RANGE:
         return None
-    sizes = [math.sqrt(sum(map(mul, x, x))) for x in found.x.tolist()]
+    sizes = [math.sqrt(x @ x) for x in found.x.copy()]  # in C order: the same bits as by stages
     if not 1.0 / _LARGEST_X < min(sizes) <= max(sizes) < _LARGEST_X:
         return None
     norms_x0, errors = [0.0] * len(sizes) if x0 is None else norms(np.atleast_2d(x0)).tolist(), found.error.tolist()
