@@ -42,12 +42,12 @@ __all__ = [
     "worth_writing_out",
 ]  # fmt: skip
 
-NUMBER = 0.14  # to read a dense number in a pass and use it twice
+NUMBER = 0.13  # to read a dense number in a pass and use it twice
 NUMBER_OF_MANY, NUMBER_EACH = 0.75, 0.035  # the same for several right-hand sides, by BLAS; for each of them
 RANDOM_NUMBER = 0.45  # to project on a row anywhere in memory, and the probe with it: a dense number of it
 STORED_NUMBER = 2.0  # to read a number of a file, at least: HDF5 and Parquet 1.5 to 2, Zarr 6, packed 25, CSV 70
 GRAM_NUMBER = 0.3  # to read a dense number for ``A'A`` and ``A'b``, which matters where there are few columns
-PRODUCT = 0.012  # a multiplication in ``A'A``, of which one triangle is computed
+PRODUCT = 0.009  # a multiplication in ``A'A``, of which one triangle is computed
 ORTHOGONAL_PRODUCT = 0.2  # a multiplication in QR, which takes two for each of the other
 SPARSE_NUMBER = 1.2  # to read a sparse number in a pass and use it twice
 PAIR = 2.7  # a product of two numbers of a sparse row, added to a dense Gram matrix
