@@ -211,7 +211,7 @@ def _worth_another_sample(system: System) -> bool:
 
 def _all_is_soon_done(system: System) -> bool:
     """Tell whether all rows take hardly more time than what could be tried next, once random ones were slow."""
-    return is_plain(system) and price_of_all(system) <= _TWICE**2 * _price_of_random_rows(system)
+    return is_plain(system) and price_of_all(system) <= _HARDLY_LONGER * _price_of_random_rows(system)
 
 
 def _passes_are_cheaper(system: System, rtol: float) -> bool:
