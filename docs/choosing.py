@@ -150,8 +150,8 @@ def turns_after_rows() -> dict[str, list[Turn]]:
     )  # fmt: skip
     at_once = Turn(
         f"{slow}, and all rows are predicted to be compressed in {auto._HARDLY_LONGER:g} times the time that random "
-        f"ones take if all is well, or (unless the next line holds) 2 p rows to take more than {prices.LITTLE:g} of the "
-        "time of all; dense, without `damp` or `bounds`",
+        f"ones take if all is well, or (unless the next line holds) 2 p rows to take more than {prices.LITTLE:g} of "
+        "the time of all; dense, without `damp` or `bounds`",
         "`refined`, with all rows at once", "The error fell slowly, and to use all rows at once takes little longer",
     )  # fmt: skip
     alike = Turn(
