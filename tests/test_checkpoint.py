@@ -610,6 +610,14 @@ def test_every_state_of_a_large_system__goes_on_with_the_same_bits(args, more, p
     check_states(tmp_path / "state", args, {"rng": 2, "rtol": 1e-9, "threads": 1, **more}, parts)
 
 
+@pytest.mark.compiled
+@pytest.mark.skipif(not JIT, reason="needs large systems")
+def test_outliers_of_several_right_hand_sides__go_on_with_the_same_bits(tmp_path, monkeypatch):
+    monkeypatch.setattr("rowsolve.policy.least_squares.gram", lambda n, p: np.inf)  # as if there were more columns
+    args = SHARING, np.column_stack([of_sharing, -of_sharing]), "refined"
+    check_states(tmp_path / "state", args, {"rng": 2, "rtol": 1e-9, "threads": 1}, ["run.steps.descent.outliers"])
+
+
 def test_size__is_that_of_the_state_not_of_the_rows(tmp_path):
     rowsolve.convert(A, tmp_path / "A.h5", chunk=50)
     for method in ("randomized", "block", "deflated", "greedy", rowsolve.Refined("none")):

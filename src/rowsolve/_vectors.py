@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["evenly_spread", "norm", "norms", "pairs_of", "products", "rows_for_the_tail", "sum_of_squares"]
+__all__ = ["norm", "norms", "pairs_of", "products", "rows_for_the_tail", "sum_of_squares"]
 
 _LONG = 10_000  # numbers in a vector, for which BLAS takes several threads
 _ROWS_FOR_THE_TAIL, _IN_A_ROW = 1024, 8  # of which so many follow each other: a cache line, if in columns
-_ROWS_TO_CHECK = 256  # whose residuals are reported where all rows were used
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0  # its multiples are spread evenly between the integers
 
 
@@ -57,9 +56,3 @@ def rows_for_the_tail(n_rows: int) -> Any:
     rows = (_IN_A_ROW * firsts.astype(np.int64)[:, None] + np.arange(_IN_A_ROW)).ravel()
     rows.flags.writeable = False
     return rows
-
-
-def evenly_spread(n_rows: int) -> slice:
-    """Return some rows at equal distances: their residuals stand for those of all, where sums over all do not tell."""
-    step = max(1, n_rows // _ROWS_TO_CHECK)
-    return slice(0, step * min(n_rows, _ROWS_TO_CHECK), step)

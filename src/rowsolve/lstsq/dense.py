@@ -16,7 +16,7 @@ from rowsolve._vectors import sum_of_squares
 from rowsolve.kernels.gradient import widest_row
 from rowsolve.lstsq.band import NARROW, Layout, compress_to_band, factor_band
 from rowsolve.lstsq.inverse import by_inverse, identity, is_short, upper
-from rowsolve.lstsq.normal import Fit, GramFactor, factor_gram, fit_normal
+from rowsolve.lstsq.normal import Fit, GramFactor, factor_gram, fit_normal, norms
 from rowsolve.lstsq.null_space import obvious_null_space
 from rowsolve.lstsq.orthogonal import Orthogonal, orthonormal
 from rowsolve.lstsq.state import compress, rows_of, slopes_at
@@ -155,18 +155,18 @@ def _by_qr(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance:
     x = x + factor.solve(right - whole @ x)
     change, _ = factor.correct(np.zeros_like(right), whole.T @ (right - whole @ x))
     as_given = tolerance.eps * _of_products(factor, n, x)  # A and b are rounded
-    error, n_reads = np.maximum(_norms(change), as_given), 5
-    if factor.condition < _SAFE and (error <= _SURE * tolerance.at(_norms(x), _norms(x0.T))).all():
+    error, n_reads = np.maximum(norms(change), as_given), 5
+    if factor.condition < _SAFE and (error <= _SURE * tolerance.at(norms(x), norms(x0.T))).all():
         x = x + change
     elif whole.size <= _FEW_NUMBERS and _EPS_LONG < _EPS:
-        error, n_reads = _norms(_long_correction(factor, whole, right, x)), 7
+        error, n_reads = norms(_long_correction(factor, whole, right, x)), 7
     else:
         x, error, n_reads = _refined(factor, whole, right, x)
-    error = np.maximum.reduce([error, as_given, max(_EPS * math.sqrt(p), factor.sensitivity) * _norms(x)])
+    error = np.maximum.reduce([error, as_given, max(_EPS * math.sqrt(p), factor.sensitivity) * norms(x)])
     if factor.rank < p:  # nor is the row space, in which x lies, known better
-        error = np.maximum(error, _ROUNDING * _EPS * factor.condition * _norms(x - x0.T))
+        error = np.maximum(error, _ROUNDING * _EPS * factor.condition * norms(x - x0.T))
     r = b - A @ x
-    return Fit(x.T, error, _norms(r) ** 2, _norms(b) ** 2, factor.rank, factor.has_gap, n_reads + 1)
+    return Fit(x.T, error, norms(r) ** 2, norms(b) ** 2, factor.rank, factor.has_gap, n_reads + 1)
 
 
 def _at_a_glance(A: np.ndarray, b: np.ndarray, x0: np.ndarray | None, tolerance: Any) -> Fit | None:
@@ -237,7 +237,7 @@ def _least_norm(R: np.ndarray, c: np.ndarray, lengths: np.ndarray, x0: np.ndarra
     pseudo = lapack.dtrtri(corner)[0].T
     least, null = basis @ (pseudo @ turned[:rank]), identity(p) - basis @ basis.T
     slant = pseudo.T @ (basis.T @ (least - x0))
-    by_rounding = _BY_CONDITION * _EPS * _norm(null) * _norms(_norms(corner)[:, None] * slant)
+    by_rounding = _BY_CONDITION * _EPS * _norm(null) * norms(norms(corner)[:, None] * slant)
     return least + null @ x0, rank, _norm(pseudo), by_rounding, condition, np.vecdot(beyond.T, beyond.T)
 
 
@@ -261,7 +261,7 @@ def _refined(factor: Orthogonal, A: np.ndarray, b: np.ndarray, x: np.ndarray) ->
     for _ in range(_STEPS):
         change, of_r = factor.correct(b - r - A @ x, A.T @ r)
         x, r = x + change, r + of_r
-        sizes.append(_norms(change))
+        sizes.append(norms(change))
         if len(sizes) > 1:
             shrinks = sizes[-1] <= _SHRINKS * sizes[-2]
             best = np.where(shrinks, x, best)
@@ -272,11 +272,7 @@ def _refined(factor: Orthogonal, A: np.ndarray, b: np.ndarray, x: np.ndarray) ->
 
 def _of_products(factor: Orthogonal, n: int, x: np.ndarray) -> np.ndarray:
     """Return what a relative rounding of 1 in the numbers of A would be worth in x."""
-    return _ROUNDING / math.sqrt(n) * factor.spread * _norms(factor.lengths[:, None] * x)
-
-
-def _norms(columns: np.ndarray) -> np.ndarray:
-    return np.sqrt(np.vecdot(columns.T, columns.T))
+    return _ROUNDING / math.sqrt(n) * factor.spread * norms(factor.lengths[:, None] * x)
 
 
 def _norm(matrix: np.ndarray) -> float:
