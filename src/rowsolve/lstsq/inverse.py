@@ -48,8 +48,7 @@ def by_inverse(A: np.ndarray, b: np.ndarray, x0: np.ndarray | None, tolerance: A
         return None
     x = found.inverse @ sides
     if found.null is not None:
-        x = x if x0 is None else x + found.null @ x0.T
-        return _with_null_space(A, b, x, found, squares, tolerance, threads)
+        return _with_null_space(A, b, x, x0, found, squares, tolerance, threads)
     if not short:
         error = found.error_by_sums(x, np.sqrt(squares))
         if (error <= SURE * tolerance.at(norms(x), 0.0)).all() and tolerance.eps <= _EPS:
@@ -73,12 +72,15 @@ def _slopes_and_residuals(A: np.ndarray, b: np.ndarray, x: np.ndarray, threads: 
 
 
 def _with_null_space(
-    A: np.ndarray, b: np.ndarray, x: np.ndarray, found: _Inverse, squares: np.ndarray, tolerance: Any, threads: int
-) -> Fit | None:
-    """Correct x, and make sure that what A'A calls null is: A times a random null vector must be mere rounding."""
+    A: np.ndarray, b: np.ndarray, x: np.ndarray, x0: Any, found: _Inverse, squares: np.ndarray, tolerance: Any,
+    threads: int,
+) -> Fit | None:  # fmt: skip
+    """Move x next to x0, correct it, and make sure that what A'A calls null is: A times a null vector is rounding."""
     (n, p), k = A.shape, x.shape[1]
     both = np.empty((p, k + 1))
     both[:, :k], both[:, k:] = x, found.null @ noise_of(p)[:, :1]
+    if x0 is not None:
+        both[:, :k] += found.null @ x0.T
     slopes, residual_sq, off = _slopes_and_residuals(A, b, both, threads)
     null, turn = both[:, k].tolist(), (found.inverse @ slopes[:, k]).tolist()
     rounding = max(n, p, ROUNDED) * _EPS * math.sqrt(sum(map(mul, found.of_columns, map(mul, null, null))))
@@ -86,7 +88,10 @@ def _with_null_space(
     if not max(left_sq, WELL * float(residual_sq[k])) <= rounding**2:
         return None
     turned = math.sqrt(sum(map(mul, turn, turn)) / sum(map(mul, null, null)))
-    return found.corrected(x, slopes[:, :k], residual_sq[:k], squares, n, tolerance, off, turned)
+    fit = found.corrected(both[:, :k], slopes[:, :k], residual_sq[:k], squares, n, tolerance, off, turned)
+    if fit is None or x0 is None:
+        return fit
+    return fit._replace(error=fit.error + (turned + _EPS * found.condition) * norms(x0.T))  # which cannot be corrected
 
 
 class _Inverse(NamedTuple):

@@ -233,7 +233,7 @@ def fit_normal(
     """
     if factor.deficient:
         x = factor.solve(state.sides)
-        return _with_null_space(state, factor, x + x0.T - factor.project(x0.T), tolerance, slopes)
+        return _with_null_space(state, factor, x, x0.T, tolerance, slopes)
     k, lengths = len(state.squares), factor.lengths
     right = np.empty((len(lengths), k + _VECTORS))
     right[:, :k], right[:, k:] = state.sides, lengths * noise_of(len(lengths))
@@ -289,14 +289,14 @@ def _refined(
 
 
 def _with_null_space(
-    state: Compressed, factor: GramFactor, x: np.ndarray, tolerance: Any, slopes: Slopes
+    state: Compressed, factor: GramFactor, x: np.ndarray, x0: np.ndarray, tolerance: Any, slopes: Slopes
 ) -> Fit | None:
-    """Correct x, and make sure that what a Gram matrix calls null is: it knows half of the digits.
+    """Move x next to x0, correct it, and make sure that what a Gram matrix calls null is: it knows half of the digits.
 
     A random null vector, corrected like x if need be, must be as near to zero under A as rounding leaves it.
     """
     k, noise = x.shape[1], noise_of(len(x))[:, :1]
-    both = np.hstack([x, noise - factor.project(noise)])
+    both = np.hstack([x + x0 - factor.project(x0), noise - factor.project(noise)])
     limit = max(state.n_rows, len(x), ROUNDED) * _EPS
     before, turned = norms(factor.lengths * x), 0.0
     for step in range(2):
@@ -319,6 +319,8 @@ def _with_null_space(
     if not is_null or (tolerance.eps <= _EPS and not (error <= tolerance.at(norms(x), 0.0)).all()):
         return None
     residual_sq = np.maximum(squares[:k] - np.vecdot(slope[:, :k].T, change[:, :k].T), 0.0)
+    if x0.any():  # rounding of it stays in x, whatever corrects x
+        error = error + turned * norms(x0) + _rounding(state, factor, norms(factor.lengths * x0), 0.0 * r, tolerance)
     return Fit(x.T, error, residual_sq, state.squares, factor.rank, True, 2 + step)
 
 

@@ -480,11 +480,14 @@ class Descent:
             if not self.probe_is_done:
                 return known
             condition_sq = self._top * self._unit * self.amplification
+            too_large = np.maximum(norms(self.x0) - norms_x, 0.0)  # rounding of it may stay where no row reaches
+            known = np.maximum(known, _EPS * math.sqrt(p) * condition_sq * too_large)
             of_sums = condition_sq * np.sqrt(self.residual_sq / (self._top or 1.0))
             of_products = min(math.sqrt(p), 8.0) * math.sqrt(condition_sq) * norms_x
             return np.maximum(known, _EPS * (of_products / math.sqrt(n) + _rounding_of_a_sum(n) * of_sums))
         as_given = 0.3 * eps / math.sqrt(n) * self.factor.spread * norms(self.factor.lengths * self.x)
-        return np.maximum(as_given, self._of_products(self.x) + self._of_sums(self.residual_sq))
+        of_start = self._of_products(self.x0) if self.factor.deficient else 0.0  # it stays where no row reaches
+        return np.maximum(as_given, self._of_products(self.x) + self._of_sums(self.residual_sq) + of_start)
 
     @property
     def inherited(self) -> np.ndarray:

@@ -314,7 +314,8 @@ class _Steps:
         ended = bool(not self.behind.any() or self.tries > _TRIES or (still and descent.probe_is_done))
         error, factor, wanting = np.maximum(descent.error, floor), descent.factor, not still
         if ended:  # only then is it worth the solves that tell what is inherited
-            error = np.maximum(error, descent.inherited)
+            floor = descent.rounding(self.tolerance.eps)  # a fresh gradient may have told the probe more
+            error = np.maximum.reduce([error, floor, descent.inherited])
             explained = _BEYOND * np.maximum(floor, descent.inherited) * (factor is not None)
             wanting = (error > np.maximum.reduce([allowed, _HALF_OF_THE_DIGITS * norms(descent.x), explained])).any()
         if wanting:
