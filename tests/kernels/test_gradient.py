@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from rowsolve.kernels.gradient import add_band, add_gradients, add_gram, solve_factored, solve_transposed
+from rowsolve.kernels.gradient import (
+    add_band,
+    add_gradients,
+    add_gram,
+    add_products_of_sparse,
+    solve_factored,
+    solve_transposed,
+)
 from rowsolve.kernels.rows import CSRRows, DenseRows, frozen
 from rowsolve.sources import open_rows
 
@@ -76,8 +83,22 @@ def test_gradients__of_rows_in_fortran_order_are_those_of_others(shape, dtype):
 
 def test_band__is_the_gram_matrix():
     A = sparse.diags_array([1.0, -2.0, 0.5], offsets=[0, 1, 3], shape=(30, 33)).tocsr()
-    out = np.zeros((33, 4))
-    add_band(CSRRows(*map(frozen, (A.data, A.indices, A.indptr))), np.arange(33), out)
+    b, out, sides = np.linspace(-1.0, 2.0, 60).reshape(30, 2), np.zeros((33, 4)), np.zeros((33, 2))
+    rows = CSRRows(*map(frozen, (A.data, A.indices, A.indptr)))
+    for start, stop in ((0, 11), (11, 30)):
+        add_band(rows, frozen(b), np.arange(33), start, stop, out, sides)
     gram = (A.T @ A).toarray()
     for d in range(4):
         np.testing.assert_allclose(out[: 33 - d, d], gram.diagonal(d))
+    np.testing.assert_allclose(sides, A.T @ b)
+
+
+def test_products_of_sparse_rows__are_the_gram_matrix_and_the_sides():
+    A = sparse.random_array((40, 7), density=0.4, rng=np.random.default_rng(2), dtype=np.float32).tocsr()
+    b, gram, sides = np.linspace(-1.0, 2.0, 120).reshape(40, 3), np.zeros((7, 7)), np.zeros((7, 3))
+    rows = CSRRows(*map(frozen, (A.data, A.indices, A.indptr)))
+    for start, stop in ((0, 17), (17, 40)):
+        add_products_of_sparse(rows, frozen(b), start, stop, gram, sides)
+    exact = A.astype(float).toarray()
+    np.testing.assert_allclose(gram, np.triu(exact.T @ exact), rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(sides, exact.T @ b, rtol=1e-13, atol=1e-13)

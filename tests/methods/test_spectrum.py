@@ -78,6 +78,14 @@ def test_outliers__level_what_gradients_are_made_of():
     assert values[-1] / values[0] < 1.2 * ((1 + edge) / (1 - edge)) ** 2
 
 
+@pytest.mark.parametrize("rank", [5, 33, 90])
+def test_low_rank__is_even_if_what_the_rows_reach_is(rank):
+    rng = np.random.default_rng(rank)
+    left, right = rng.standard_normal((N, rank)), np.linalg.qr(rng.standard_normal((P, rank)))[0].T
+    assert look(left @ right)[0].even
+    assert look(left * np.geomspace(1.0, 1e-4, rank) @ right)[0].even == (rank == 5)  # few steps are all that takes
+
+
 @pytest.mark.parametrize("condition", [10.0, 1e3, 1e6])
 def test_values_that_decay__are_not_even(condition):
     rng = np.random.default_rng(0)

@@ -211,13 +211,16 @@ def add_gram(rows, order, out):  # out: INOUT
 
 
 @kernel
-def add_sides(rows, b, out):  # out: INOUT
-    """Add ``A'b`` over all sparse rows to `out`, of shape (p, k); `b` is of shape (n, k)."""
-    for i in range(rows.indptr.size - 1):
-        for k in range(rows.indptr[i], rows.indptr[i + 1]):
-            sums, value = out[rows.indices[k]], np.float64(rows.data[k])
+def add_products_of_sparse(rows, b, start, stop, gram, sides):  # gram, sides: INOUT
+    """Add the upper triangle of ``A'A``, and ``A'b``, over sparse rows `start` to `stop`; columns are in order."""
+    for i in range(start, stop):
+        last = rows.indptr[i + 1]
+        for k in range(rows.indptr[i], last):
+            j, value = rows.indices[k], np.float64(rows.data[k])
+            for m in range(k, last):
+                gram[j, rows.indices[m]] += value * rows.data[m]
             for c in range(b.shape[1]):
-                sums[c] += value * b[i, c]
+                sides[j, c] += value * b[i, c]
 
 
 @kernel
@@ -232,14 +235,21 @@ def widest_row(rows):
 
 
 @kernel
-def add_band(rows, places, out):  # out: INOUT
-    """Add ``sum(a_i a_i')`` over all sparse rows to `out`: that of columns with places j and j + d to ``out[j, d]``."""
-    for i in range(rows.indptr.size - 1):
-        for k in range(rows.indptr[i], rows.indptr[i + 1]):
-            j, value = places[rows.indices[k]], np.float64(rows.data[k])
-            for m in range(k, rows.indptr[i + 1]):
+def add_band(rows, b, places, start, stop, out, sides):  # out, sides: INOUT
+    """Add ``A'A``, as a band, and ``A'b`` over sparse rows `start` to `stop`.
+
+    The entry of columns with places j and j + d is ``out[j, d]``.
+    """
+    for i in range(start, stop):
+        last = rows.indptr[i + 1]
+        for k in range(rows.indptr[i], last):
+            column, value = rows.indices[k], np.float64(rows.data[k])
+            j = places[column]
+            for m in range(k, last):
                 other = places[rows.indices[m]]
                 out[min(j, other), abs(other - j)] += value * rows.data[m]
+            for c in range(b.shape[1]):
+                sides[column, c] += value * b[i, c]
 
 
 @kernel

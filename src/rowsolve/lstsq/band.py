@@ -18,7 +18,7 @@ from rowsolve.kernels.ordering import order_columns
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.lstsq.normal import EVEN, WELL, GramFactor, noise_of
 from rowsolve.lstsq.orthogonal import orthonormal
-from rowsolve.lstsq.state import Compressed, rows_of, sides_of
+from rowsolve.lstsq.state import Compressed, compress_sparse
 
 __all__ = ["Band", "BandFactor", "Layout", "compress_to_band", "factor_band", "look_for_band"]
 
@@ -112,14 +112,18 @@ def look_for_band(rows: CSRRows, n_columns: int, widest: int, limit: float = mat
     return Layout(width, order) if 0 <= width < widest else Layout(widest)
 
 
-def compress_to_band(A: Any, b: np.ndarray, layout: Layout) -> Compressed:
+def compress_to_band(A: Any, b: np.ndarray, layout: Layout, threads: int = 1) -> Compressed:
     """Compress the rows of a CSR matrix: as `compress` does, but with a `Band` for the Gram matrix."""
     p = A.shape[1]
-    values, places = np.zeros((p, layout.width + 1)), np.arange(p)
+    places = np.arange(p)
     if layout.order is not None:
         places[layout.order] = np.arange(p)
-    add_band(rows_of(A), places, values)
-    return Compressed(Band(values, layout.order), sides_of(A, b), np.vecdot(b.T, b.T), A.shape[0])
+
+    def add(rows: CSRRows, sides: np.ndarray, start: int, stop: int, gram: np.ndarray, sums: np.ndarray) -> None:
+        add_band(rows, sides, places, start, stop, gram, sums)
+
+    values, sums, squares = compress_sparse(A, b, (p, layout.width + 1), add, threads)
+    return Compressed(Band(values, layout.order), sums, squares, A.shape[0])
 
 
 def factor_band(band: Band, damp: float = 0.0) -> BandFactor | None:

@@ -21,7 +21,7 @@ from rowsolve.lstsq.null_space import obvious_null_space
 from rowsolve.lstsq.orthogonal import Orthogonal, orthonormal
 from rowsolve.lstsq.state import compress, rows_of, slopes_at
 
-__all__ = ["Fit", "fit", "fit_sparse", "sample_agrees"]
+__all__ = ["Fit", "fit", "fit_sparse", "narrow_band", "sample_agrees"]
 
 
 _EPS = float(np.finfo(float).eps)
@@ -35,6 +35,7 @@ _IN_RANGE = 1e100  # lengths of columns whose squares are well in range
 _MANY = 1e6  # multiplications for which a Gram matrix takes less time than QR
 _ONE_THREAD, _FEW_COLUMNS = 8192, 128  # numbers, and columns, for which LAPACK takes one thread by itself
 _TALL = 2  # times p rows, for which the squares of A take less time than QR
+_MANY_COLUMNS = 1000  # of a dense factor that takes much longer than a band that has failed
 _BANDED = 4  # times its width, that a band has columns to be worth while
 _FEW_SIDES = 4  # right-hand sides that are factored together with A
 _FEW_NUMBERS = 200_000  # in A: products in extended precision take some ms
@@ -102,17 +103,25 @@ def fit_sparse(
     x0 = np.zeros((b.shape[1], A.shape[1])) if x0 is None else x0
     with blas_threads(math.inf, 1):
         rows = rows_of(A)
-        widest = widest_row(rows)
         factor: GramFactor | None = None
-        if _BANDED * widest <= A.shape[1] and widest <= NARROW:
-            state = compress_to_band(A, b, Layout(widest))
+        if (layout := narrow_band(rows, A.shape[1])) is not None:
+            state = compress_to_band(A, b, layout, threads)
             factor = factor_band(state.gram, damp)
+            if factor is None and A.shape[1] > _MANY_COLUMNS:
+                return None
         if factor is None:
-            state = compress(A, b)
+            state = compress(A, b, threads)
             factor = factor_gram(state.gram, damp, obvious_null_space(rows, A.shape[1]))
         if factor is None:
             return None
         return fit_normal(state, factor, x0, damp, tolerance, partial(slopes_at, A, b, threads=threads))
+
+
+def narrow_band(rows: Any, n_columns: int) -> Layout | None:
+    """Return the band that sparse rows are as they come, if it is narrow and there are many columns."""
+    if n_columns <= _FEW_COLUMNS or (widest := widest_row(rows)) > NARROW or _BANDED * widest > n_columns:
+        return None
+    return Layout(widest)
 
 
 def sample_agrees(A: np.ndarray, b: np.ndarray) -> bool:

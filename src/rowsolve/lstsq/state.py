@@ -16,15 +16,17 @@ import numpy as np
 
 from rowsolve._blas import blas_threads
 from rowsolve._threads import run_together
-from rowsolve.kernels.gradient import add_gradients, add_gram, add_sides
+from rowsolve.kernels.gradient import add_gradients, add_products_of_sparse
 from rowsolve.kernels.gram import add_products, place_of_sides, room_for_products
 from rowsolve.kernels.rows import CSRRows, DenseRows, frozen
 
-__all__ = ["Compressed", "compress", "on_threads", "rows_of", "sides_of", "slopes_at"]
+__all__ = ["Compressed", "compress", "compress_sparse", "on_threads", "rows_of", "slopes_at"]
 
 _NUMBERS = 1 << 16  # of a block of rows: 512 KB, which stay in the cache of a core
 _FEW_VECTORS, _MANY_NUMBERS = 3, 50_000  # in x, and in A: a kernel reads A once for the first, BLAS twice
 _READING = 32.0  # multiplications in the time that it takes to read a number from memory
+_PAIR = 64.0  # multiplications of dense rows in the time that a product of two sparse numbers takes
+_MERGED = 4.0  # such products in the time that it takes to make an entry of a Gram matrix and to add it to another
 _FEW_PRODUCTS = 2e6  # multiplications that BLAS does as fast as a kernel
 _WORK_OF_A_THREAD = 2e7  # multiplications for which it pays to wake another thread
 
@@ -57,7 +59,9 @@ class Compressed(NamedTuple):
 def compress(A: Any, b: np.ndarray, threads: int = 1) -> Compressed:
     """Compress the rows of `A`, an array or a sparse matrix, with the right-hand sides `b` of shape (n, k)."""
     if not isinstance(A, np.ndarray):
-        return Compressed(_dense_gram(A), sides_of(A, b), np.vecdot(b.T, b.T), A.shape[0])
+        p = A.shape[1]
+        gram, sums, squares = compress_sparse(A, b, (p, p), add_products_of_sparse, threads)
+        return Compressed(gram, sums, squares, A.shape[0])
     p, k = A.shape[1], b.shape[1]
     work = len(A) * (p + k) * max(_READING, float(p))
     if work <= _FEW_PRODUCTS:
@@ -106,18 +110,25 @@ def rows_of(A: Any) -> Any:
     return DenseRows(frozen(A)) if isinstance(A, np.ndarray) else CSRRows(*map(frozen, (A.data, A.indices, A.indptr)))
 
 
-def sides_of(A: Any, b: np.ndarray) -> np.ndarray:
-    """Return ``A'b`` of a CSR matrix."""
-    sides = np.zeros((A.shape[1], b.shape[1]))
-    add_sides(rows_of(A), frozen(np.ascontiguousarray(b)), sides)
-    return sides
+def compress_sparse(A: Any, b: np.ndarray, shape: tuple[int, int], add: Callable[..., None], threads: int) -> Any:
+    """Return the Gram matrix of a CSR matrix, stored in this `shape`, ``A'b`` and ``b'b``.
 
+    `add` is a kernel: it is called with rows, b, the edges of a part, and the sums to add to.
+    """
+    (n, p), rows, sides = A.shape, rows_of(A), frozen(np.ascontiguousarray(b))
 
-def _dense_gram(A: Any) -> np.ndarray:
-    """Return ``A'A`` of a CSR matrix as an array."""
-    gram = np.zeros((A.shape[1], A.shape[1]))
-    add_gram(rows_of(A), np.arange(A.shape[0]), gram)
-    return gram
+    def sums_of_part(start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+        gram, sums = np.zeros(shape), np.zeros((p, sides.shape[1]))
+        add(rows, sides, start, stop, gram, sums)
+        return gram, sums
+
+    pairs = A.data.size * (A.data.size / n + b.shape[1]) / 2  # at least
+    work = _PAIR * pairs if pairs > _MERGED * math.prod(shape) else 0.0
+    (gram, sums), *others = on_threads(sums_of_part, n, work, threads)
+    for more, further in others:  # the same sum whichever thread was first
+        gram += more
+        sums += further
+    return gram, sums, np.vecdot(b.T, b.T)
 
 
 def _slopes_by_kernel(A: Any, b: np.ndarray, x: np.ndarray, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:

@@ -72,7 +72,7 @@ class AllRows:
     def _by_band(self) -> Fit | None:
         (rows, b), *_ = _blocks(self.system, whole=True)
         assert self.system.layout is not None
-        state = compress_to_band(rows, b, self.system.layout)
+        state = compress_to_band(rows, b, self.system.layout, self.system.threads)
         factor = factor_band(state.gram, self.system.damp)
         return None if factor is None else self._fit(state, factor)
 

@@ -102,6 +102,8 @@ def _spectrum_of(system: System, order: np.ndarray, rng: np.random.Generator) ->
     share = len(some) / order.size
     with blas_threads(order.size * float(system.n_columns) * LOOK_BLOCK, 1):
         unevenness = _unevenness(some, share * damp_sq)
+        if unevenness > _EVEN and (rank := _rank_of(some)) < len(some):  # what no row reaches slows nothing down
+            unevenness *= rank / system.n_columns
         if not _EVEN < unevenness < np.inf:  # or out of range, which others will tell
             return Spectrum()
         rows = _rows_of(system, order)
@@ -149,6 +151,12 @@ def _unevenness(rows: np.ndarray, damp_sq: float) -> float:
     uneven = p * np.vdot(products, products) / (np.sum(sizes_sq) ** 2 - np.sum(sizes_sq**2))
     mean = np.sum(sizes_sq) / p
     return float((uneven * mean**2 + 2.0 * mean * damp_sq + damp_sq**2) / (mean + damp_sq) ** 2)
+
+
+def _rank_of(rows: np.ndarray) -> int:
+    """Return the rank of a few rows, as far as their squares tell."""
+    values = np.linalg.eigvalsh(rows @ rows.T)
+    return int((values > len(rows) * np.finfo(float).eps * values[-1]).sum())
 
 
 def _outlying(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rowsolve._vectors import pairs_of
 from rowsolve.kernels.rows import CSRRows
+from rowsolve.lstsq.dense import narrow_band
 from rowsolve.policy import prices
 from rowsolve.policy.prices import (
     FACTOR_PRODUCT,
@@ -102,6 +103,8 @@ def is_small(rows: Any, n_rows: int, n_columns: int, n_sides: int = 1) -> bool:
     """Tell whether the least-squares solution of rows in memory takes little time, and nothing else takes less."""
     if not isinstance(rows, CSRRows) or worth_writing_out(n_rows, n_columns):
         return compressed_at_once(n_rows, n_columns, n_sides)
+    if (layout := narrow_band(rows, n_columns)) is not None:
+        return n_rows >= n_columns and prices.band_at_once(n_columns, rows.data.size, layout.width)
     if not compressed_at_once_sparse(n_rows, n_columns, rows.data.size, rows.data.size**2 / n_rows, n_sides):
         return False  # there are at least as many pairs, and to count them takes a while
     return compressed_at_once_sparse(n_rows, n_columns, rows.data.size, pairs_of(rows.indptr), n_sides)

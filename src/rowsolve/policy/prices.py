@@ -28,6 +28,7 @@ __all__ = [
     "TRIANGLE",
     "a_pass",
     "band",
+    "band_at_once",
     "compressed_at_once",
     "compressed_at_once_sparse",
     "dense_gram_of_sparse",
@@ -150,6 +151,12 @@ def compressed_at_once_sparse(n_rows: int, n_columns: int, n_numbers: int, n_pai
     price = dense_gram_of_sparse(n_pairs, n_columns)
     passes = BEGIN + FEWEST_PASSES * a_pass(n_numbers, n_columns, n_sides, sparse=True)
     return n_rows > n_columns and price <= min(SHORT_BREAK, passes)
+
+
+def band_at_once(n_columns: int, n_numbers: int, width: float) -> bool:
+    """Tell whether a narrow band of sparse rows, between columns next to each other, is solved without a look at it."""
+    price = n_numbers * PAIR * width / 2 + band(n_columns, width)
+    return price <= min(SHORT_BREAK, BEGIN + LOCAL_PASSES * a_pass(n_numbers, n_columns, sparse=True))
 
 
 def sample(n_columns: int) -> float:
