@@ -32,9 +32,9 @@ from rich.console import Console
 from rich.table import Table
 
 import rowsolve
-from rowsolve._stored import StoredSystem
-from rowsolve._system import Clock, System
 from rowsolve._validate import opened_system
+from rowsolve.problem.stored import StoredSystem
+from rowsolve.problem.system import Clock, System
 from rowsolve.race.iterative import LSQR
 from rowsolve.race.machine import describe
 from rowsolve.race.problem import least_squares

@@ -69,10 +69,13 @@ def kinds() -> Iterator[tuple[str, Any]]:
     yield "one-hot", sparse.csr_array((np.ones(9000), rng.integers(0, 200, 9000), np.arange(9001)), shape=(9000, 200))
     heads, tails = rng.integers(0, 500, (2, 4000))
     ends = np.arange(4000)
-    yield "pairs", (
-        sparse.coo_array((np.ones(4000), (ends, heads)), (4000, 500))
-        - sparse.coo_array((np.ones(4000), (ends, tails)), (4000, 500))
-    ).tocsr()
+    yield (
+        "pairs",
+        (
+            sparse.coo_array((np.ones(4000), (ends, heads)), (4000, 500))
+            - sparse.coo_array((np.ones(4000), (ends, tails)), (4000, 500))
+        ).tocsr(),
+    )
     yield "band", sparse.diags_array([2.0, -1.0, 0.5], offsets=[0, 1, 2], shape=(2500, 2000)).tocsr()
 
 
@@ -91,7 +94,10 @@ def in_memory() -> Iterator[Case]:
 
 def by_method() -> Iterator[Case]:
     """Yield solves by each method, dense and sparse, that agree and that do not."""
-    A, S = gaussian((5000, 120), "methods"), sparse.random_array((5000, 120), density=0.1, rng=rng_of("S"), format="csr")
+    A, S = (
+        gaussian((5000, 120), "methods"),
+        sparse.random_array((5000, 120), density=0.1, rng=rng_of("S"), format="csr"),
+    )
     for method in METHODS:
         for store, rows in (("dense", A), ("sparse", S)):
             for noise in (0.0, 0.01):
@@ -138,11 +144,18 @@ def record_of(options: dict[str, Any]) -> dict[str, Any]:
     events: list[tuple[str, int]] = []
     A, b = options.pop("A"), options.pop("b")
     try:
-        found = rowsolve.solve(A, b, rng=5, callback=lambda event: events.append((event.stage, event.rows_read)), **options)
+        found = rowsolve.solve(
+            A, b, rng=5, callback=lambda event: events.append((event.stage, event.rows_read)), **options
+        )
         again = rowsolve.solve(A, b, rng=5, **options)  # without a callback small systems take the short way
     except (ValueError, TypeError) as error:
         return {"error": type(error).__name__, "message": str(error)}
-    return {"first": facts_of(found), "again": facts_of(again), "events": _digest(repr(events)), "message": found.message}
+    return {
+        "first": facts_of(found),
+        "again": facts_of(again),
+        "events": _digest(repr(events)),
+        "message": found.message,
+    }
 
 
 def facts_of(solution: rowsolve.Solution) -> dict[str, Any]:

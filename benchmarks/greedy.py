@@ -16,9 +16,9 @@ import time
 import numpy as np
 
 from rowsolve import JL, ClusterJL, Greedy, Randomized
-from rowsolve._system import System
-from rowsolve._threads import available_cores
 from rowsolve.experiments.problems import gaussian_system
+from rowsolve.parallel.pool import available_cores
+from rowsolve.problem.system import System
 from rowsolve.sources import open_rows
 
 N_ROWS, N_COLUMNS, STEPS, REPEATS = 10_000, 1_000, 1_000, 7

@@ -21,10 +21,10 @@ from scipy import sparse
 from sklearn.cluster import MiniBatchKMeans
 from threadpoolctl import threadpool_limits
 
-from rowsolve._system import System
-from rowsolve._threads import available_cores
-from rowsolve.clustering import cluster_rows
 from rowsolve.experiments.problems import clustered_system
+from rowsolve.parallel.pool import available_cores
+from rowsolve.partition.clusters import cluster_rows
+from rowsolve.problem.system import System
 from rowsolve.sources import open_rows
 
 BATCH, REPEATS = 1024, 5

@@ -21,11 +21,11 @@ from scipy.sparse.linalg import lsmr
 from threadpoolctl import threadpool_limits
 
 import rowsolve
-from rowsolve._system import System
-from rowsolve._threads import available_cores
 from rowsolve.experiments.problems import gaussian_system
 from rowsolve.lstsq.state import compress
 from rowsolve.methods.oblivious import Chains
+from rowsolve.parallel.pool import available_cores
+from rowsolve.problem.system import System
 from rowsolve.race.machine import describe
 from rowsolve.sources import open_rows
 

@@ -18,16 +18,17 @@ from scipy import sparse
 from scipy.linalg import lapack
 
 from rowsolve import Refined
-from rowsolve._blas import blas_threads
-from rowsolve._system import System
-from rowsolve._threads import available_cores
-from rowsolve.lstsq.band import compress_to_band, look_for_band
+from rowsolve.lstsq.band import compress_to_band
 from rowsolve.lstsq.dense import _by_qr, sample_agrees
+from rowsolve.lstsq.descent import Descent
 from rowsolve.lstsq.normal import factor_gram
 from rowsolve.lstsq.state import compress, rows_of
-from rowsolve.methods.descent import Descent
+from rowsolve.parallel.blas import blas_threads
+from rowsolve.parallel.pool import available_cores
 from rowsolve.policy import prices
 from rowsolve.policy.auto import first_choice
+from rowsolve.problem.layout import look_for_band
+from rowsolve.problem.system import System
 from rowsolve.sources import open_rows
 
 REPEATS = 7

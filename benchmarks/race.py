@@ -23,7 +23,7 @@ from corpus import CORPUS, GROWTH, Case, chosen
 from rich.console import Console
 from rich.table import Table
 
-from rowsolve._threads import available_cores
+from rowsolve.parallel.pool import available_cores
 from rowsolve.race.lineup import PEERS, line_up
 from rowsolve.race.machine import blas_threads, busy_cores, describe
 from rowsolve.race.picture import draw_ratios

@@ -16,8 +16,8 @@ import kaczmarz
 import numpy as np
 
 from rowsolve import METHODS
-from rowsolve._system import System
 from rowsolve.experiments.problems import gaussian_system
+from rowsolve.problem.system import System
 from rowsolve.sources import open_rows
 
 N_ROWS, N_COLUMNS, STEPS, REPEATS = 10_000, 1_000, 2_000, 5

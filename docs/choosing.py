@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from make import put, race_results
 
-from rowsolve import _auto, _stored, _vectors, _words, solve
+from rowsolve import solve
+from rowsolve.engine import messages, stages
 from rowsolve.experiments.style import new_figure
 from rowsolve.kernels.rows import CSRRows
-from rowsolve.lstsq import dense
-from rowsolve.methods import direct, spectrum
+from rowsolve.lstsq import dense, spectrum
+from rowsolve.methods import direct
+from rowsolve.parallel import vectors
 from rowsolve.policy import auto, least_squares, prices
+from rowsolve.problem import stored as problem_stored
 from rowsolve.race.report import outcome_in_words, ratio_in_words
 from rowsolve.race.results import REACHED, Outcome, Result
 
@@ -83,7 +86,7 @@ def turns_of_files() -> list[Turn]:
     return [
         Turn(
             f"A is not in memory, dense, p and n as in the next line, and it is a stream or has at most "
-            f"{2 * _stored._PLACES} chunks of rows (row groups of Parquet)",
+            f"{2 * problem_stored._PLACES} chunks of rows (row groups of Parquet)",
             "`refined`, with all rows at once", "A sample of the rows would take as long to read",
         ),
         Turn(
@@ -174,7 +177,7 @@ def turns_after_rows() -> dict[str, list[Turn]]:
 
 def next_turns() -> dict[str, list[Turn]]:
     """Return what comes after each method."""
-    tall, spare, wild = auto.TALL, direct._SPARE, f"{_words._FAR:g}"
+    tall, spare, wild = auto.TALL, direct._SPARE, f"{messages._FAR:g}"
     return {
         **turns_after_rows(),
         "direct": [
@@ -190,10 +193,10 @@ def next_turns() -> dict[str, list[Turn]]:
             Turn('always, unless `outliers="drop"`', "done: the least-squares solution of all rows"),
             Turn(
                 '`outliers="drop"`, and '
-                f"of {_vectors._ROWS_FOR_THE_TAIL:,} rows (of all, if there are fewer than twice as many) the "
+                f"of {vectors._ROWS_FOR_THE_TAIL:,} rows (of all, if there are fewer than twice as many) the "
                 f"largest residual is above {wild} times the median, or the "
-                f"root mean square of all above {_words._HEAVY:g} times it (and {_auto.CLEAN:g} of b); not with `damp` "
-                f"or `bounds`, nor if n < {tall} p",
+                f"root mean square of all above {messages._HEAVY:g} times it (and {stages.CLEAN:g} of b); not with "
+                f"`damp` or `bounds`, nor if n < {tall} p",
                 "`quantile`", "are far off", f"outliers='drop', and a few\nresiduals above {wild} x the median",
             ),
         ],

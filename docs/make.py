@@ -5,10 +5,13 @@ make docs
 
 from __future__ import annotations
 
+import ast
 import json
 import os
+import re
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +59,7 @@ def wild() -> str:
         f"The true error of ours was above 1e-6 in {sum(one['wrong'] for one in results)} of them "
         f"(the largest {max(one['error'] for one in results):.2g}).",
         *after_a_product(results),
+        *with_a_busy_core(results),
         "",
         "| family | systems | least ratio | median | largest |",
         "|---|---|---|---|---|",
@@ -77,6 +81,16 @@ def after_a_product(results: list[wild_report.Result]) -> list[str]:
     small = " ".join(wild_report.small_in_words(asked, "product"))
     median = f"median {np.median(ratios):.2g}, {shares}. {small}."
     return ["", f"Right after a product by numpy, whose threads are still awake: {median}"]
+
+
+def with_a_busy_core(results: list[wild_report.Result]) -> list[str]:
+    """Return a paragraph on the systems that were also solved while a core was kept busy; none if none were."""
+    ratios = wild_report.ratios_of([one for one in results if "busy" in one["seconds"]], "busy")
+    if not ratios.size:
+        return []
+    usual, most = np.median(1.0 / ratios), 1.0 / ratios.min()
+    words = f"`solve` takes {usual:.2g} times as long as with `threads=1` in the median, at most {most:.2g} times."
+    return ["", f"While another program keeps one core busy, {words}"]
 
 
 def limits() -> str:
@@ -138,8 +152,22 @@ def files() -> str:
     return "\n".join([*lines, "", f"Machine: {machine_in_words(found['machine'])}."]) + "\n"
 
 
+def packages() -> str:
+    """Return the table of packages, from their docstrings, whoever imports others after these."""
+    docs = {}
+    for init in sorted((ROOT / "src" / "rowsolve").glob("*/__init__.py")):
+        doc = ast.get_docstring(ast.parse(init.read_text(encoding="utf-8"))) or ""
+        docs[init.parent.name] = doc.partition("\n")[0], " ".join(doc.rpartition("May import: ")[2].rstrip(".").split())
+    uses = {name: set(re.findall(r"`(\w+)", may)) & docs.keys() for name, (_, may) in docs.items()}
+    uses["checkpoint"], uses["policy"] = set(), {"problem"}  # they import single modules of what imports them
+    uses["problem"].discard("policy")
+    lines = ["| package | what is in it | may import |", "|---|---|---|"]
+    lines += [f"| `{name}` | {docs[name][0]} | {docs[name][1]} |" for name in TopologicalSorter(uses).static_order()]
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
-    """Rewrite README.md, docs/demo.png and the tables of docs/performance.md and docs/bigger-than-memory.md."""
+    """Rewrite what is generated in README.md, CONTRIBUTING.md and docs."""
     demo = subprocess.run(
         [sys.executable, "-m", "rowsolve", "demo", "--out", "docs/demo.png", "--force"],
         cwd=ROOT, env={**os.environ, "COLUMNS": "100"}, capture_output=True, text=True, check=True,
@@ -151,8 +179,9 @@ def main() -> None:
     text = put(text, "race", race())
     text = put(text, "demo", f"```text\n$ rowsolve demo\n{demo.rstrip()}\n```\n")
     path.write_text(text, encoding="utf-8")
-    for name, mark, table in (("performance", "limits", limits()), ("bigger-than-memory", "files", files())):
-        page = ROOT / "docs" / f"{name}.md"
+    tables = {"docs/performance": ("limits", limits()), "docs/bigger-than-memory": ("files", files())}
+    for name, (mark, table) in {**tables, "CONTRIBUTING": ("packages", packages())}.items():
+        page = ROOT / f"{name}.md"
         page.write_text(put(page.read_text(encoding="utf-8"), mark, table), encoding="utf-8")
 
 

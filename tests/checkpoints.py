@@ -9,7 +9,7 @@ import zipfile
 
 import numpy as np
 
-from rowsolve._archive import read_archive
+from rowsolve.checkpoint.archive import read_archive
 
 
 def parts_of(path):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -11,75 +13,27 @@ import rowsolve
 
 SOURCE = Path(rowsolve.__file__).parent
 HEAVY = {"rich", "typer", "matplotlib", "dask", "sklearn", "h5py", "zarr", "pyarrow", "kaczmarz", "threadpoolctl"}
-# room -> what it may import of rowsolve; a room may always import itself
-ROOMS = {
-    "kernels": {"_atomic", "_jit", "_simd"},
-    "clustering": {"_threads", "kernels"},
-    "pavings": {"kernels", "clustering"},
-    "policy": {"_monitor", "_solution", "_system", "_vectors", "kernels.rows", "lstsq.dense", "methods"},
-    "lstsq": {
-        "_blas", "_threads", "_vectors", "policy.prices", "kernels.gradient", "kernels.gram", "kernels.ordering",
-        "kernels.rows",
-    },
-    "methods": {
-        "_atomic", "_blas", "_solution", "_state", "_system", "_threads", "_vectors", "kernels", "clustering", "lstsq",
-        "pavings", "policy.least_squares", "policy.prices",
-    },
-    "sources": {"_vectors", "kernels.rows", "kernels.turned"},
-    "theory": set(),
-    "experiments": {"", "clustering", "sources", "_system"},
-    "race": {"", "sources", "experiments"},
-    "inspection": {
-        "_check", "_drive", "_monitor", "_solution", "_system", "_validate", "_warmup", "clustering",
-        "kernels.gradient", "kernels.rows", "methods", "policy", "sources", "",
-    },
-    "cli": {"", "_output", "_threads", "inspection", "methods", "sources", "experiments", "race"},
-    "_archive": set(),
-    "_atomic": set(),
-    "_blas": set(),
-    "_arrange": {"_system", "clustering", "sources"},
-    "_convert": {"", "_arrange", "_output", "_validate", "methods.base", "sources"},
-    "_jit": set(),
-    "_output": set(),
-    "_simd": set(),
-    "_state": set(),
-    "_tail": {"_state"},
-    "_threads": set(),
-    "_vectors": set(),
+# What a package may import is in the docstring of its `__init__`; these are the modules beside them.
+ROOT = {
     "_solution": set(),
-    "_monitor": {"_solution", "_state"},
-    "_system": {
-        "_state", "_threads", "_vectors", "kernels.gradient", "kernels.rows", "lstsq.band", "lstsq.null_space",
-        "policy.prices",
-    },
-    "_stored": {"_system", "kernels.rows", "sources"},
-    "_check": {
-        "_solution", "_state", "_system", "_vectors", "kernels.many", "kernels.rows", "lstsq.state", "methods.factor",
-    },
-    "_drive": {
-        "_check", "_monitor", "_solution", "_state", "_system", "_tail", "kernels.rows", "kernels.sweep", "methods",
-    },
-    "_pave": {"_system", "_validate", "pavings", "sources", ""},
-    "_words": {"_drive", "_solution", "methods.base"},
-    "_auto": {
-        "_check", "_drive", "_monitor", "_solution", "_state", "_system", "_vectors", "_words", "methods", "policy",
-    },
-    "_small": {
-        "_auto", "_check", "_monitor", "_solution", "_threads", "_vectors", "_words", "lstsq", "policy",
-    },
-    "_warmup": {"_check", "_monitor", "_system", "kernels", "methods", "sources"},
-    "_validate": {"_threads", "_vectors", "kernels.rows", "methods", "sources"},
-    "_checkpoint": {"_archive", "_output", "_state"},
-    "_job": {
-        "", "_auto", "_checkpoint", "_drive", "_jit", "_monitor", "_solution", "_state", "_system", "_warmup",
-        "_words", "methods",
-    },
+    "_validate": {"kernels", "methods", "parallel", "sources"},
     "_solve": {
-        "_checkpoint", "_job", "_monitor", "_output", "_small", "_solution", "_stored", "_system", "_validate",
-        "kernels.rows", "methods", "policy", "sources", "",
+        "_solution", "_validate", "checkpoint", "engine", "estimate", "export.output", "methods", "policy", "problem",
+        "sources",
     },
 }  # fmt: skip
-FILES = sorted(path for path in SOURCE.rglob("*.py") if path.name not in {"__main__.py"})
+FILES = sorted(path for path in SOURCE.rglob("*.py") if path.name != "__main__.py")
+PACKAGES = sorted(path.parent.name for path in SOURCE.glob("*/__init__.py"))
+NUMBA = {"compiled"}
+
+
+def allowed_in(room):
+    """Return what a package may import, as its docstring says."""
+    if room in ROOT:
+        return ROOT[room]
+    doc = ast.get_docstring(ast.parse((SOURCE / room / "__init__.py").read_text(encoding="utf-8")))
+    words = " ".join(doc[doc.rindex("May import: ") :].split())
+    return set(re.findall(r"`([\w.]+)`", words)) | ({""} if "the public names" in words else set())
 
 
 def room_of(path):
@@ -87,21 +41,21 @@ def room_of(path):
     return first.removesuffix(".py")
 
 
-def imports(path, *, only_at_import):
-    """Yield the modules that a file imports, leaving out what only type checkers see."""
+def imports(path, *, only_at_import, types=True):
+    """Yield the modules that a file imports: in functions too, or only at the top; with or without those for types."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     pending = list(tree.body)
     while pending:
         node = pending.pop()
-        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
-            continue
         if only_at_import and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if not types and isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
             continue
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names if node.module == "rowsolve")
+            yield from [node.module] * (node.module != "rowsolve")
+            yield from (f"{node.module}.{alias.name}" for alias in node.names if node.module.startswith("rowsolve"))
         pending.extend(ast.iter_child_nodes(node))
 
 
@@ -109,31 +63,49 @@ def imports(path, *, only_at_import):
 def test_every_file__imports_only_what_its_room_may(path):
     room = room_of(path)
     if room == "__init__":
-        assert set(imports(path, only_at_import=True)) == {"__future__", "importlib", "typing"}  # the rest is lazy
+        assert {module.split(".")[0] for module in imports(path, only_at_import=True, types=False)} == {
+            "__future__",
+            "importlib",
+            "typing",
+        }  # the rest is lazy
         return
-    allowed = ROOMS[room] | {room}
+    allowed = allowed_in(room) | {room}
     for module in imports(path, only_at_import=False):
         if module and module.split(".")[0] == "rowsolve":
             inner = module.removeprefix("rowsolve").removeprefix(".")
             if "" in allowed and inner.split(".")[0] in {"", "__version__", *rowsolve.__all__}:
                 continue
-            assert any(inner == one or inner.startswith(f"{one}.") for one in allowed if one), (
-                f"{path.name} imports {module}"
+            fits = any(
+                inner == one or inner.startswith(f"{one}.") or one.startswith(f"{inner}.") for one in allowed if one
             )
+            assert fits, f"{path.name} imports {module}"
+
+
+def test_modules__import_each_other_in_one_direction():
+    names = {".".join(path.relative_to(SOURCE.parent).with_suffix("").parts) for path in FILES}
+    names = {name.removesuffix(".__init__") for name in names} - {"rowsolve"}
+    graph = {}
+    for path in FILES:
+        name = ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__")
+        if name != "rowsolve":
+            graph[name] = {module for module in imports(path, only_at_import=True) if module in names} - {name}
+    packages = {f"rowsolve.{package}" for package in PACKAGES}
+    graph = {name: {other for other in others if other not in packages} for name, others in graph.items()}
+    TopologicalSorter(graph).prepare()  # raises CycleError
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_heavy_libraries__are_imported_late_outside_the_command_line(path):
-    at_import = {module.split(".")[0] for module in imports(path, only_at_import=True) if module}
+    at_import = {module.split(".")[0] for module in imports(path, only_at_import=True, types=False) if module}
     if room_of(path) != "cli":
         assert not at_import & HEAVY
-    if room_of(path) not in {"_atomic", "_jit", "_simd"}:
+    if room_of(path) not in NUMBA:
         assert "numba" not in {m.split(".")[0] for m in imports(path, only_at_import=False) if m}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_no_file__has_to_do_with_pickles(path):
-    """Bytes that can call something are never read: a checkpoint is plain data (see `rowsolve._state`)."""
+    """Bytes that can call something are never read: a checkpoint is plain data (see `rowsolve.checkpoint.state`)."""
     modules = {module.split(".")[0] for module in imports(path, only_at_import=False) if module}
     assert not modules & {"pickle", "_pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib", "copyreg"}
     hooks = {"__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__"}
@@ -144,8 +116,8 @@ def test_no_file__has_to_do_with_pickles(path):
             assert node.value.value is False
 
 
-def test_rooms__are_all_in_the_table():
-    assert {room_of(path) for path in FILES} == {*ROOMS, "__init__"}
+def test_root__has_the_front_door_only():
+    assert {path.stem for path in SOURCE.glob("*.py")} == {*ROOT, "__init__", "__main__"}
 
 
 def test_public_names__are_sorted_and_there():

@@ -13,10 +13,10 @@ from scipy import optimize, sparse
 
 import rowsolve
 from rowsolve import Status
-from rowsolve._system import System
+from rowsolve.lstsq.box_descent import BoxDescent
 from rowsolve.lstsq.triangle import triangulate
 from rowsolve.methods.base import RowMethod
-from rowsolve.methods.box import BoxDescent
+from rowsolve.problem.system import System
 from rowsolve.sources import open_rows
 
 INF = np.inf
@@ -175,7 +175,7 @@ def test_equal_bounds__leave_no_choice(kind, store, shape):
 def test_squares_that_do_not_suffice__are_replaced_by_a_triangle(monkeypatch):
     A, b, low, high = problem("box", 400, 20, condition=1e9, seed=1)
     calls = []
-    monkeypatch.setattr("rowsolve.methods.exact.triangulate", lambda *args: calls.append(args) or triangulate(*args))
+    monkeypatch.setattr("rowsolve.lstsq.all_rows.triangulate", lambda *args: calls.append(args) or triangulate(*args))
     solution = rowsolve.solve(A, b, rowsolve.Refined("all"), bounds=(low, high), rng=0)
     assert calls
     assert solution.converged

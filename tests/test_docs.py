@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rowsolve import _auto
 from rowsolve.cli.methods import methods_as_markdown
+from rowsolve.engine import stages
 from rowsolve.policy import auto
 from rowsolve.race.results import Outcome, Result
 
@@ -27,6 +27,14 @@ def test_readme__has_the_table_of_the_last_race(monkeypatch):
     from make import race
 
     assert f"<!-- race -->\n{race()}<!-- end of race -->" in README, "run `make docs`"
+
+
+def test_contributing__has_the_table_of_packages(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    from make import packages
+
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert f"<!-- packages -->\n{packages()}<!-- end of packages -->" in text, "run `make docs`"
 
 
 def test_readme__python_runs():
@@ -92,7 +100,7 @@ def test_choosing__has_the_tables_of_the_policy_and_of_the_last_race(choosing):
 
 def test_choosing__has_every_decision_of_auto_and_no_other(choosing):
     turns = [*choosing.first_turns(), *(turn for turns in choosing.next_turns().values() for turn in turns)]
-    said, source = [turn.says for turn in turns if turn.says], inspect.getsource(auto) + inspect.getsource(_auto)
+    said, source = [turn.says for turn in turns if turn.says], inspect.getsource(auto) + inspect.getsource(stages)
     assert [words for words in said if words not in source] == []
     reasons = re.findall(r'"([^"{]+): "', source)
     assert len(reasons) == 16

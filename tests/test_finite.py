@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 import rowsolve
 from rowsolve import _validate
-from rowsolve._system import System
 from rowsolve.cli import app
+from rowsolve.problem.system import System
 from rowsolve.sources import open_rows
 from rowsolve.sources.finite import Odd, first_not_finite
 

@@ -36,7 +36,7 @@ def least_norm(A, b):
 @pytest.fixture
 def slow_machine(monkeypatch):
     """Make every factorization look as if it took hours."""
-    monkeypatch.setattr("rowsolve._system._PRODUCTS_A_SECOND", 1.0)
+    monkeypatch.setattr("rowsolve.problem.system._PRODUCTS_A_SECOND", 1.0)
 
 
 @pytest.mark.parametrize("store", [np.asarray, sparse.csr_array], ids=["dense", "csr"])

@@ -12,11 +12,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rowsolve._convert import convert
-    from rowsolve._pave import incoherence_transform, pave
     from rowsolve._solution import Event, History, Residual, Solution, Status
     from rowsolve._solve import solve
+    from rowsolve.export.convert import convert
     from rowsolve.inspection import Report, inspect
+    from rowsolve.inspection.pave import incoherence_transform, pave
     from rowsolve.methods import (
         JL,
         METHODS,
@@ -41,8 +41,8 @@ __version__ = "0.1.0"
 
 # Numba takes half a second to import, so nothing is imported before it is used.
 _HOMES = {
-    "rowsolve._convert": ("convert",),
-    "rowsolve._pave": ("incoherence_transform", "pave"),
+    "rowsolve.export.convert": ("convert",),
+    "rowsolve.inspection.pave": ("incoherence_transform", "pave"),
     "rowsolve._solution": ("Event", "History", "Residual", "Solution", "Status"),
     "rowsolve._solve": ("solve",),
     "rowsolve.inspection": ("Report", "inspect"),

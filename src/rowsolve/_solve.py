@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 
 from rowsolve import _validate
-from rowsolve._checkpoint import Checkpoint, memory_in
-from rowsolve._job import Job
-from rowsolve._monitor import Tolerance
-from rowsolve._output import make_sure_apart
-from rowsolve._small import solve_at_once, solve_small
 from rowsolve._solution import Event, Solution
-from rowsolve._stored import StoredSystem
-from rowsolve._system import Clock, System
+from rowsolve.checkpoint.file import Checkpoint, memory_in
+from rowsolve.engine.job import Job
+from rowsolve.engine.small import solve_at_once, solve_small
+from rowsolve.estimate.monitor import Tolerance
+from rowsolve.export.output import make_sure_apart
 from rowsolve.methods import Method, Refined
 from rowsolve.policy.auto import rows_seem_to_agree
 from rowsolve.policy.least_squares import is_small
+from rowsolve.problem.stored import StoredSystem
+from rowsolve.problem.system import Clock, System
 from rowsolve.sources import Source, StoredRows
 from rowsolve.sources.files import files_of_system
 

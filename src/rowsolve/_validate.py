@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from rowsolve._threads import available_cores, run_together
-from rowsolve._vectors import sum_of_squares
 from rowsolve.kernels.rows import DenseRows, frozen, write_out
 from rowsolve.methods import METHODS, Method, Refined
 from rowsolve.methods.base import positive_integer
+from rowsolve.parallel.pool import available_cores, run_together
+from rowsolve.parallel.vectors import sum_of_squares
 from rowsolve.sources import Source, Store, StoredRows, open_rows
 from rowsolve.sources.arrangement import read_arrangement
 from rowsolve.sources.files import is_place, load_matrix, opened_with_b, vector_of

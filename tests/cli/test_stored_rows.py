@@ -12,8 +12,9 @@ from conftest import gaussian, relative_error
 from typer.testing import CliRunner
 
 import rowsolve
-from rowsolve import _checkpoint, _output
+from rowsolve.checkpoint import file as checkpoint_file
 from rowsolve.cli import app
+from rowsolve.export import output
 
 A, b, X_TRUE = gaussian(1500, 12)
 LITTLE = "100kB"  # A has 144 kB
@@ -23,7 +24,7 @@ LITTLE = "100kB"  # A has 144 kB
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ROWSOLVE_CHECKPOINT_SECONDS", "0")
-    monkeypatch.setattr(_checkpoint, "_MOST_OF_THE_TIME", 1e9)
+    monkeypatch.setattr(checkpoint_file, "_MOST_OF_THE_TIME", 1e9)
     rowsolve.convert(A, "A.h5", chunk=30)
     np.save("b.npy", b)
     return tmp_path
@@ -116,14 +117,14 @@ def test_resume__of_another_solve_is_refused_and_leaves_all_as_it_was(folder):
 
 
 def full_disk(monkeypatch, fails):
-    replace = _output._replace
+    replace = output._replace
 
     def replace_unless_full(place, part):
         if fails(place.name):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         replace(place, part)
 
-    monkeypatch.setattr(_output, "_replace", replace_unless_full)
+    monkeypatch.setattr(output, "_replace", replace_unless_full)
 
 
 def test_full_disk__for_x_keeps_the_checkpoint_and_nothing_half_written(folder, monkeypatch):

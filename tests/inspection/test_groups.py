@@ -10,12 +10,12 @@ from conftest import JIT, gaussian
 from scipy import sparse
 
 from rowsolve import theory
-from rowsolve._system import System
 from rowsolve._validate import system_of
 from rowsolve.experiments.problems import clustered_system
 from rowsolve.inspection import groups as module
 from rowsolve.inspection.groups import look_at_directions, rows_to_compare
 from rowsolve.inspection.sample import take_sample
+from rowsolve.problem.system import System
 
 
 def look(A):

@@ -10,10 +10,10 @@ import pytest
 from conftest import gaussian
 from scipy import sparse
 
-from rowsolve._system import System
 from rowsolve._validate import system_of
 from rowsolve.inspection import sample as module
 from rowsolve.inspection.sample import condition_of, fit, rows_to_factor, take_sample
+from rowsolve.problem.system import System
 
 
 def with_condition(n_rows, n_columns, condition, seed=0):

@@ -9,9 +9,9 @@ import pytest
 from conftest import JIT
 
 import rowsolve
-from rowsolve._system import System
 from rowsolve.kernels import rounds
 from rowsolve.methods.oblivious import ONE_BY_ONE, Chains, ObliviousPlan
+from rowsolve.problem.system import System
 from rowsolve.sources import open_rows
 
 

@@ -4,12 +4,12 @@ import naive
 import numpy as np
 import pytest
 
-from rowsolve._system import System
 from rowsolve.kernels.blocks import block_room, project_blocks
 from rowsolve.kernels.deflated import find_parts, lift, lower, write_unit_rows
 from rowsolve.kernels.rows import INSIDE, ZERO_AGAINST_B, DeflatedRows, room_for_vectors
 from rowsolve.kernels.sweep import sweep
 from rowsolve.methods.oblivious import ONE_BY_ONE, Chains, ObliviousPlan
+from rowsolve.problem.system import System
 from rowsolve.sources import open_rows
 
 N, P, R = 40, 23, 3

@@ -10,9 +10,9 @@ import pytest
 from conftest import gaussian
 from scipy import sparse
 
-from rowsolve._system import System
-from rowsolve.methods import descent as module
-from rowsolve.methods.descent import Descent
+from rowsolve.lstsq import descent as module
+from rowsolve.lstsq.descent import Descent
+from rowsolve.problem.system import System
 from rowsolve.sources import open_rows
 
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowsolve._system import System
 from rowsolve.kernels.memory import best_with_memory
 from rowsolve.methods.oblivious import ONE_BY_ONE, Directions, ObliviousPlan
+from rowsolve.problem.system import System
 from rowsolve.sources import open_rows
 
 P = 20

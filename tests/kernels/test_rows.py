@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from rowsolve._jit import kernel
+from rowsolve.compiled.jit import kernel
 from rowsolve.kernels.rows import (
     NON_FINITE,
     ZERO,

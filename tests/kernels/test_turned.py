@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rowsolve._simd import LANES
+from rowsolve.compiled.simd import LANES
 from rowsolve.kernels.turned import turn
 
 

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from rowsolve._monitor import Tolerance
+from rowsolve.estimate.monitor import Tolerance
 from rowsolve.kernels.gradient import widest_row
-from rowsolve.lstsq.band import column_of, compress_to_band, factor_band, look_for_band
+from rowsolve.lstsq.band import column_of, compress_to_band, factor_band
 from rowsolve.lstsq.normal import fit_normal
 from rowsolve.lstsq.state import rows_of, slopes_at
+from rowsolve.problem.layout import look_for_band
 
 
 def differences(p):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from conftest import relative_error
 
-from rowsolve._monitor import Tolerance
+from rowsolve.estimate.monitor import Tolerance
 from rowsolve.lstsq import dense
 from rowsolve.lstsq.dense import fit
 

@@ -10,8 +10,8 @@ from scipy import sparse
 
 import rowsolve
 from rowsolve import AcceleratedBlock
-from rowsolve._system import System
 from rowsolve.methods import accelerated_block
+from rowsolve.problem.system import System
 from rowsolve.sources import open_rows
 
 

@@ -11,8 +11,8 @@ from conftest import JIT, N_COLUMNS, N_ROWS, STORES, as_float32, gaussian, relat
 from scipy import sparse
 
 import rowsolve
-from rowsolve._system import System
 from rowsolve.methods.base import RowMethod
+from rowsolve.problem.system import System
 from rowsolve.sources import open_rows
 
 METHODS = sorted(rowsolve.METHODS)

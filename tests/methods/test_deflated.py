@@ -8,9 +8,9 @@ from scipy import sparse
 
 import rowsolve
 from rowsolve import Deflated, Status
-from rowsolve._system import System
 from rowsolve.experiments.problems import clustered_system
 from rowsolve.methods import deflated
+from rowsolve.problem.system import System
 from rowsolve.sources import open_rows
 
 SMALL = (1200, 60) if JIT else (320, 16)

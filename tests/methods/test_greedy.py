@@ -6,7 +6,7 @@ from conftest import gaussian, relative_error
 
 import rowsolve
 from rowsolve import Greedy
-from rowsolve._system import System
+from rowsolve.problem.system import System
 from rowsolve.sources import open_rows
 
 

@@ -12,10 +12,10 @@ from scipy import sparse
 
 import rowsolve
 from rowsolve import Status
-from rowsolve._system import System
 from rowsolve.experiments.problems import clustered_system
 from rowsolve.methods import oblivious
 from rowsolve.methods.oblivious import ONE_BY_ONE, Oblivious
+from rowsolve.problem.system import System
 from rowsolve.sources import open_rows
 
 METHODS = [kind(memory=10) for kind in rowsolve.METHODS.values() if issubclass(kind, Oblivious)]

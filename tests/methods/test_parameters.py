@@ -95,7 +95,7 @@ def test_parameters__all_lead_to_the_solution(method):
 
 
 def test_randomized__without_replacement_visits_each_row_once_a_pass():
-    from rowsolve._system import System
+    from rowsolve.problem.system import System
     from rowsolve.sources import open_rows
 
     A, b, _ = gaussian(130, 3)
@@ -109,7 +109,7 @@ def test_randomized__without_replacement_visits_each_row_once_a_pass():
 
 
 def test_randomized__draws_by_squared_norm():
-    from rowsolve._system import System
+    from rowsolve.problem.system import System
     from rowsolve.sources import open_rows
 
     A = np.diag([1.0, 2.0, 3.0])

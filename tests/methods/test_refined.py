@@ -9,8 +9,8 @@ from scipy import sparse
 
 import rowsolve
 from rowsolve import Status
-from rowsolve._system import System
-from rowsolve.methods.factor import factor_of
+from rowsolve.lstsq.factor import factor_of
+from rowsolve.problem.system import System
 from rowsolve.sources import open_rows
 
 KINDS = ["auto", "none", "sample", "all"]

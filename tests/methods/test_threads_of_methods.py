@@ -12,8 +12,8 @@ from conftest import gaussian, relative_error
 from scipy import sparse
 
 import rowsolve
-from rowsolve._threads import available_cores
 from rowsolve.methods import oblivious
+from rowsolve.parallel.pool import available_cores
 
 pytestmark = pytest.mark.compiled
 METHODS = sorted(rowsolve.METHODS)

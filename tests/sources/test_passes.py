@@ -12,8 +12,8 @@ import pytest
 import zarr
 
 import rowsolve
-from rowsolve._stored import StoredSystem
-from rowsolve._system import Clock
+from rowsolve.problem.stored import StoredSystem
+from rowsolve.problem.system import Clock
 from rowsolve.sources import open_store
 from rowsolve.sources import parquet as parquet_module
 from rowsolve.sources.stored import StoredRows, memory_for

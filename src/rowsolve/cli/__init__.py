@@ -1,4 +1,10 @@
-"""The command line. Commands import what they need when they run, so that ``--help`` is quick."""
+"""The command line.
+
+Commands import what they need when they run, so that ``--help`` is quick.
+
+May import: `experiments`, `export.output`, `inspection`, `methods`, `parallel`, `race`, `sources`, and the public
+names.
+"""
 
 from rowsolve.cli.app import app, main
 

@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.table import Table
 
 import rowsolve
-from rowsolve._output import OutputFile
 from rowsolve.cli.progress import SolveProgress
 from rowsolve.experiments.problems import gaussian_system
+from rowsolve.export.output import OutputFile
 
 __all__ = ["run_demo"]
 

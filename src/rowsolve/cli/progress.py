@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 import time
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-if TYPE_CHECKING:
-    from rowsolve import Event
+from rowsolve import Event
 
 __all__ = ["SolveProgress", "bytes_in_words"]
 

@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.table import Table
 
 import rowsolve
-from rowsolve._output import OutputFile
-from rowsolve._threads import available_cores
 from rowsolve.cli.messages import say, words_of
+from rowsolve.export.output import OutputFile
+from rowsolve.parallel.pool import available_cores
 from rowsolve.race.contestant import is_sparse
 from rowsolve.race.lineup import line_up
 from rowsolve.race.machine import available_bytes, blas_threads, busy_cores, describe

@@ -8,10 +8,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from rowsolve._output import OutputFile
 from rowsolve.cli.results import Results
 from rowsolve.experiments.figure import Figure
 from rowsolve.experiments.paper import FIGURE_NAMES, figures_of
+from rowsolve.export.output import OutputFile
 
 __all__ = ["run_reproduce"]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from rowsolve._output import OutputFile
 from rowsolve.experiments.figure import TEXT_COLUMNS, Columns, Figure, Line
+from rowsolve.export.output import OutputFile
 
 __all__ = ["Results"]
 

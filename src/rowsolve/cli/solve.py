@@ -12,9 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 import rowsolve
-from rowsolve._output import OutputFile, write_vector
 from rowsolve.cli.messages import print_json, say, words_of
 from rowsolve.cli.progress import SolveProgress, bytes_in_words
+from rowsolve.export.output import OutputFile, write_vector
 from rowsolve.sources.files import files_of_system
 
 __all__ = ["run_solve"]

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from rowsolve._system import System
-from rowsolve.clustering import cluster_rows, partition_across
 from rowsolve.experiments.figure import Columns, Figure, Line, only
 from rowsolve.experiments.problems import clustered_system
 from rowsolve.experiments.style import COLOURS, new_figure, tidy
+from rowsolve.partition.clusters import cluster_rows, partition_across
+from rowsolve.problem.system import System
 from rowsolve.sources import open_rows
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import rowsolve
-from rowsolve._system import System
+from rowsolve.problem.system import System
 from rowsolve.sources import open_rows
 
 __all__ = ["Point", "first_steps", "floor_of", "relative_residuals", "rows_to", "thinned", "trace"]

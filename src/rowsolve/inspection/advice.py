@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from rowsolve._solution import Status
+from rowsolve.engine.run import Run
 from rowsolve.inspection.report import Noise, Prediction
 from rowsolve.inspection.words import seconds_in_words
 from rowsolve.methods import Refined
 from rowsolve.policy.auto import first_choice, is_hopeless, next_choice, rows_share_much
-
-if TYPE_CHECKING:
-    from rowsolve._drive import Run
 
 __all__ = ["Advice", "advise"]
 

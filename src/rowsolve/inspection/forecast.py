@@ -5,27 +5,25 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from rowsolve._check import ROWS_TO_CHECK
-from rowsolve._drive import Run
 from rowsolve._solution import Status
-from rowsolve._system import System
-from rowsolve._warmup import warm_up
+from rowsolve.engine.check import ROWS_TO_CHECK
+from rowsolve.engine.run import Run
+from rowsolve.engine.warmup import warm_up
+from rowsolve.estimate.monitor import Monitor, Tolerance
 from rowsolve.inspection.report import Condition, Prediction
+from rowsolve.inspection.sample import Fit
 from rowsolve.kernels.gradient import add_gradients
 from rowsolve.kernels.rows import CSRRows, DenseRows, frozen
+from rowsolve.lstsq.factor import find_odd_rows
 from rowsolve.methods import ClusterBlock, Deflated, Direct, Method, Randomized, Refined
-from rowsolve.methods.factor import find_odd_rows
 from rowsolve.policy.auto import is_hopeless, rows_share_much
 from rowsolve.policy.least_squares import cheapest_sample, passes_at_first, price_of_passes
+from rowsolve.problem.system import System
 from rowsolve.sources import Source
-
-if TYPE_CHECKING:
-    from rowsolve._monitor import Monitor, Tolerance
-    from rowsolve.inspection.sample import Fit
 
 __all__ = ["Paces", "load_kernels", "measure", "predict"]
 

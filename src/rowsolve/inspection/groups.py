@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from rowsolve.clustering import cluster_rows
 from rowsolve.inspection.report import Directions
-
-if TYPE_CHECKING:
-    from rowsolve._system import System
-    from rowsolve.inspection.sample import Sample
+from rowsolve.inspection.sample import Sample
+from rowsolve.partition.clusters import cluster_rows
+from rowsolve.problem.system import System
 
 __all__ = ["look_at_directions", "rows_to_compare"]
 

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from rowsolve import _validate
-from rowsolve._drive import Run
-from rowsolve._monitor import Tolerance
-from rowsolve._system import System
+from rowsolve.engine.run import Run
+from rowsolve.estimate.monitor import Tolerance
 from rowsolve.inspection.advice import advise
 from rowsolve.inspection.forecast import load_kernels, measure, predict
 from rowsolve.inspection.groups import look_at_directions, rows_to_compare
 from rowsolve.inspection.report import Layout, Noise, Report
 from rowsolve.inspection.sample import MOST_COLUMNS, condition_of, fit, rows_to_factor, take_sample
 from rowsolve.kernels.rows import CSRRows
+from rowsolve.problem.system import System
 from rowsolve.sources import Source
 
 __all__ = ["inspect"]

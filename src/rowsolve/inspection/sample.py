@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rowsolve._system import System
 from rowsolve.inspection.report import Condition, Noise, Norms
 from rowsolve.kernels.rows import CSRRows, frozen, norms_at
-from rowsolve.methods.factor import Factor, factor_of
+from rowsolve.lstsq.factor import Factor, factor_of
+from rowsolve.problem.system import System
 
 __all__ = ["MOST_COLUMNS", "Fit", "Sample", "condition_of", "fit", "rows_to_factor", "take_sample"]
 

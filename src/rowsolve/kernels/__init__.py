@@ -1,1 +1,6 @@
-"""Compiled loops: arrays in, arrays out. Written against `rows`, so that each runs over every kind of rows."""
+"""Compiled loops: arrays in, arrays out.
+
+They are written against the primitives of `rows`, so that each runs on dense and on sparse rows.
+
+May import: `compiled`.
+"""

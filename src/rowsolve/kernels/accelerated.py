@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rowsolve._jit import kernel, row_primitive
+from rowsolve.compiled.jit import kernel, row_primitive
 from rowsolve.kernels.blocks import add_block, factor_gram, solve_triangles
 from rowsolve.kernels.rows import CSRRows, DenseRows, add_row, row_dot, row_products, usable_norm_sq
 

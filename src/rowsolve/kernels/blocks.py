@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rowsolve._jit import kernel, row_primitive
+from rowsolve.compiled.jit import kernel, row_primitive
 from rowsolve.kernels.rows import (
     CSRRows,
     DeflatedRows,

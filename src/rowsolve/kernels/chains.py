@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rowsolve._jit import kernel
+from rowsolve.compiled.jit import kernel
 from rowsolve.kernels.blocks import BlockRoom, block_room, factor_gram, project_blocks, solve_for_steps
 from rowsolve.kernels.rounds import Work, copy, n_places_of, place_of, register
 from rowsolve.kernels.rows import product_of_moves

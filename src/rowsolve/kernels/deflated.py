@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rowsolve._jit import kernel
+from rowsolve.compiled.jit import kernel
 from rowsolve.kernels.rows import add_row, norm_sq_outside, row_norm_sq, row_products, usable_norm_sq
 
 _TILE = 32  # rows that stay in the cache while they are multiplied with the basis

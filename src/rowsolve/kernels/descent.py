@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rowsolve._jit import kernel
+from rowsolve.compiled.jit import kernel
 from rowsolve.kernels.gradient import add_gradients
 from rowsolve.kernels.rounds import Work, copy, n_places_of, place_of, register
 

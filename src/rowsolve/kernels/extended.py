@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowsolve._jit import kernel
+from rowsolve.compiled.jit import kernel
 from rowsolve.kernels.rows import add_row, add_row_to_both, is_usable, measure_row, row_dot
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from rowsolve._jit import kernel, row_primitive
-from rowsolve._simd import (
+from rowsolve.compiled.jit import kernel, row_primitive
+from rowsolve.compiled.simd import (
     LANES,
     PANEL,
     STRIP,

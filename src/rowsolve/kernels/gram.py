@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rowsolve._jit import kernel
-from rowsolve._simd import LANES, PANEL, add_tile, copy_to_panels
+from rowsolve.compiled.jit import kernel
+from rowsolve.compiled.simd import LANES, PANEL, add_tile, copy_to_panels
 from rowsolve.kernels.turned import turn
 
 _NUMBERS, _FEWEST_ROWS, _MOST_ROWS = 1 << 16, 64, 128  # of a block, which stays in the cache of a core

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rowsolve._jit import kernel, row_primitive
+from rowsolve.compiled.jit import kernel, row_primitive
 from rowsolve.kernels.rows import CSRRows, DenseRows, add_row, is_usable, measure_row
 from rowsolve.kernels.sweep import measure_two
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rowsolve._jit import kernel
+from rowsolve.compiled.jit import kernel
 from rowsolve.kernels.rows import add_and_measure_row, room_for_vectors, row_norm_sq, row_products, usable_norm_sq
 
 EUCLIDEAN, DIRECTION, JACCARD, HAMMING = 0, 1, 2, 3  # how rows are compared

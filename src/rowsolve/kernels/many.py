@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rowsolve._jit import kernel, row_primitive
+from rowsolve.compiled.jit import kernel, row_primitive
 from rowsolve.kernels.blocks import BlockRoom, factor_gram, measure_block, solve_for_steps
 from rowsolve.kernels.rows import CSRRows, DenseRows, row_products
 

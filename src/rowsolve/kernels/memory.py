@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rowsolve._jit import kernel
+from rowsolve.compiled.jit import kernel
 
 _NOTHING_NEW = 1e-24  # squared length of what is new in a move, relative to that of the move
 _ROUNDING = (64 * float(np.finfo(float).eps)) ** 2  # and to that of x: less is rounding

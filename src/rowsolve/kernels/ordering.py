@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rowsolve._jit import kernel
+from rowsolve.compiled.jit import kernel
 
 
 @kernel

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rowsolve._atomic import offer_core, read, replace, write
-from rowsolve._jit import kernel, row_primitive
+from rowsolve.compiled.atomic import offer_core, read, replace, write
+from rowsolve.compiled.jit import kernel, row_primitive
 
 PLACES_OF_A_THREAD = 2  # for legs of one round; the first thread has one for each, so that it can go them all
 _MOST_TIMES = 1 << 20  # that a leg may be taken

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rowsolve._jit import kernel, row_primitive
+from rowsolve.compiled.jit import kernel, row_primitive
 
 # Outside this range the square of the norm has lost digits or is gone: 1e-150 and 1e150 are still inside.
 SMALLEST_NORM_SQ = 1e-305

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rowsolve._jit import kernel
+from rowsolve.compiled.jit import kernel
 
 
 class Deck(NamedTuple):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rowsolve._jit import kernel
+from rowsolve.compiled.jit import kernel
 from rowsolve.kernels.rows import add_row, row_dot, row_products, usable_norm_sq
 from rowsolve.kernels.sampling import draw_into, draw_one
 

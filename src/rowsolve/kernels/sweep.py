@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rowsolve._jit import kernel, row_primitive
-from rowsolve._simd import measure_vectors, move_and_measure_vectors, whole_vectors
+from rowsolve.compiled.jit import kernel, row_primitive
+from rowsolve.compiled.simd import measure_vectors, move_and_measure_vectors, whole_vectors
 from rowsolve.kernels.rows import (
     CSRRows,
     DeflatedRows,

@@ -6,8 +6,8 @@ time, into a copy that stays in the cache.
 
 from __future__ import annotations
 
-from rowsolve._jit import kernel
-from rowsolve._simd import LANES, takes_blocks, turn_block
+from rowsolve.compiled.jit import kernel
+from rowsolve.compiled.simd import LANES, takes_blocks, turn_block
 
 
 @kernel

@@ -1,4 +1,9 @@
-"""Least squares of all rows together, whatever the condition and the rank of A: what least-squares methods stand on.
+"""Least squares with all rows, whatever the condition and the rank of A.
 
-Arrays in, arrays out: nothing here knows of methods, stages or checkpoints.
+The compressed state (`state`, `triangle`) and its solution (`normal`, `inverse`, `band`, `box`), small systems by
+LAPACK (`dense`, `orthogonal`), conjugate gradients (`descent`, `box_descent`) and their preconditioner (`factor`,
+`spectrum`).
+
+May import: `_solution`, `checkpoint`, `estimate`, `kernels`, `parallel`, `policy.least_squares`, `policy.prices`,
+`problem`.
 """

@@ -14,25 +14,17 @@ import numpy as np
 from scipy.linalg import lapack
 
 from rowsolve.kernels.gradient import add_band
-from rowsolve.kernels.ordering import order_columns
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.lstsq.normal import EVEN, WELL, GramFactor, noise_of
 from rowsolve.lstsq.orthogonal import orthonormal
 from rowsolve.lstsq.state import Compressed, compress_sparse
+from rowsolve.problem.layout import Layout
 
-__all__ = ["Band", "BandFactor", "Layout", "compress_to_band", "factor_band", "look_for_band"]
+__all__ = ["Band", "BandFactor", "compress_to_band", "factor_band"]
 
-NARROW = 64  # columns: a band so narrow needs no better order
 _POWER_STEPS = 2
 _DEPENDENT = 1e-6  # what is left of a column of length 1 that depends on others, at most
 _MOST_DROPPED = 8  # columns: each takes another factorization
-
-
-class Layout(NamedTuple):
-    """How wide a band is with its columns in some `order` (None: as they come)."""
-
-    width: int
-    order: np.ndarray | None = None
 
 
 class Band(NamedTuple):
@@ -99,17 +91,6 @@ def column_of(band: np.ndarray, j: int) -> np.ndarray:
     for d in range(1, above + 1):
         column[j - d] = band[j - d, d]
     return column
-
-
-def look_for_band(rows: CSRRows, n_columns: int, widest: int, limit: float = math.inf) -> Layout:
-    """Return the narrowest layout that is easily found for rows of at most `widest` columns.
-
-    One wider than `limit` is not looked for.
-    """
-    if widest <= NARROW:
-        return Layout(widest)
-    order, width = order_columns(rows.indices, rows.indptr, n_columns, min(limit, n_columns))
-    return Layout(width, order) if 0 <= width < widest else Layout(widest)
 
 
 def compress_to_band(A: Any, b: np.ndarray, layout: Layout, threads: int = 1) -> Compressed:

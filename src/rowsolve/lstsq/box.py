@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rowsolve._vectors import norm
 from rowsolve.lstsq.normal import GramFactor, Slopes, factor_gram, noise_of, norms
 from rowsolve.lstsq.orthogonal import Orthogonal, scaled_columns
 from rowsolve.lstsq.state import Compressed, slopes_at
 from rowsolve.lstsq.triangle import Triangle, triangle_of
+from rowsolve.parallel.vectors import norm
 
 __all__ = ["BoxFit", "fit_within", "slopes_inwards"]
 

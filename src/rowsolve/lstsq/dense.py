@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 from scipy.linalg import lapack
 
-from rowsolve._blas import blas_threads
-from rowsolve._vectors import sum_of_squares
-from rowsolve.kernels.gradient import widest_row
-from rowsolve.lstsq.band import NARROW, Layout, compress_to_band, factor_band
+from rowsolve.lstsq.band import compress_to_band, factor_band
 from rowsolve.lstsq.inverse import by_inverse, identity, is_short, upper
 from rowsolve.lstsq.normal import Fit, GramFactor, factor_gram, fit_normal, norms
-from rowsolve.lstsq.null_space import obvious_null_space
 from rowsolve.lstsq.orthogonal import Orthogonal, orthonormal
 from rowsolve.lstsq.state import compress, rows_of, slopes_at
+from rowsolve.parallel.blas import blas_threads
+from rowsolve.parallel.vectors import sum_of_squares
+from rowsolve.problem.layout import narrow_band
+from rowsolve.problem.null_space import obvious_null_space
 
-__all__ = ["Fit", "fit", "fit_sparse", "narrow_band", "sample_agrees"]
+__all__ = ["Fit", "fit", "fit_sparse", "sample_agrees"]
 
 
 _EPS = float(np.finfo(float).eps)
@@ -36,7 +36,6 @@ _MANY = 1e6  # multiplications for which a Gram matrix takes less time than QR
 _ONE_THREAD, _FEW_COLUMNS = 8192, 128  # numbers, and columns, for which LAPACK takes one thread by itself
 _TALL = 2  # times p rows, for which the squares of A take less time than QR
 _MANY_COLUMNS = 1000  # of a dense factor that takes much longer than a band that has failed
-_BANDED = 4  # times its width, that a band has columns to be worth while
 _FEW_SIDES = 4  # right-hand sides that are factored together with A
 _FEW_NUMBERS = 200_000  # in A: products in extended precision take some ms
 _EPS_LONG = float(np.finfo(np.longdouble).eps)  # on some systems no better than that of float64
@@ -115,13 +114,6 @@ def fit_sparse(
         if factor is None:
             return None
         return fit_normal(state, factor, x0, damp, tolerance, partial(slopes_at, A, b, threads=threads))
-
-
-def narrow_band(rows: Any, n_columns: int) -> Layout | None:
-    """Return the band that sparse rows are as they come, if it is narrow and there are many columns."""
-    if n_columns <= _FEW_COLUMNS or (widest := widest_row(rows)) > NARROW or _BANDED * widest > n_columns:
-        return None
-    return Layout(widest)
 
 
 def sample_agrees(A: np.ndarray, b: np.ndarray) -> bool:

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rowsolve._blas import blas_threads
-from rowsolve._threads import run_together
 from rowsolve.kernels.gradient import add_gradients, add_products_of_sparse
 from rowsolve.kernels.gram import add_products, place_of_sides, room_for_products
 from rowsolve.kernels.rows import CSRRows, DenseRows, frozen
+from rowsolve.parallel.blas import blas_threads
+from rowsolve.parallel.pool import run_together
 
 __all__ = ["Compressed", "compress", "compress_sparse", "on_threads", "rows_of", "slopes_at"]
 

@@ -1,4 +1,10 @@
-"""The registry: a new method is a file here and a line in `METHODS`."""
+"""The registry of methods: a new one is a file here and a line in `METHODS`.
+
+`base` has the contract, `oblivious` what the methods share that can run in chains; every other file is a method.
+
+May import: `_solution`, `checkpoint`, `estimate`, `kernels`, `lstsq`, `parallel`, `partition`, `policy.least_squares`,
+`policy.prices`, `problem`.
+"""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from rowsolve._state import (
+from rowsolve.checkpoint.state import (
     Kind,
     StateError,
     amount,

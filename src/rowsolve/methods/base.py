@@ -6,12 +6,11 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
-from rowsolve._solution import Status
-from rowsolve._state import (
+from rowsolve.checkpoint.state import (
     Kind,
     Sizes,
     StateError,
@@ -25,11 +24,10 @@ from rowsolve._state import (
     plain,
     row_numbers,
 )
+from rowsolve.estimate.monitor import Tolerance
+from rowsolve.estimate.step import Step
 from rowsolve.kernels.sampling import Deck
-
-if TYPE_CHECKING:
-    from rowsolve._monitor import Tolerance
-    from rowsolve._system import System
+from rowsolve.problem.system import System
 
 __all__ = ["Method", "Plan", "RowMethod", "Step", "StepMethod"]
 
@@ -122,19 +120,6 @@ class Method(ABC):
         return {field.name: getattr(self, field.name) for field in by_place}
 
 
-class Step(NamedTuple):
-    """Where a `StepMethod` has got to.
-
-    `error` is the estimated ``norm(x - x*)``, of each x if `x` holds several. A `status` ends the run. `residual` is
-    ``norm(b - A x)`` over all rows and right-hand sides, if it has just been computed.
-    """
-
-    x: np.ndarray
-    error: float | np.ndarray
-    status: Status | None = None
-    residual: float | None = None
-
-
 class StepMethod(Method):
     """A method that judges itself: each step reads what it needs and says how far x is from the solution."""
 
@@ -198,13 +183,13 @@ class RowMethod(Method):
     ) -> np.ndarray:
         """Move `iterates` with about `n_rows` rows, fill `drops`; return the rows that were read.
 
-        The last of `iterates` is a probe for ``A z = 0`` (see `rowsolve._monitor`); before it comes x, one for each
-        right-hand side.
+        The last of `iterates` is a probe for ``A z = 0`` (see `rowsolve.estimate.monitor`); before it comes x, one for
+        each right-hand side.
         """
 
 
 def deck_of_rows(value: Any, sizes: Sizes) -> Deck:
-    """Look for a deck of rows in a state that was read (see `rowsolve._state`)."""
+    """Look for a deck of rows in a state that was read (see `rowsolve.checkpoint.state`)."""
     integers = array("m", dtype=np.int64)
     look = named(Deck, members=row_numbers("m"), starts=array(None, dtype=np.int64), keep=array("m"), other=integers)
     found = look(value, dict(sizes))

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rowsolve._state import Kind, pack
+from rowsolve.checkpoint.state import Kind, pack
 from rowsolve.kernels.sampling import deal_blocks, new_cards
 from rowsolve.methods.base import positive_integer
 from rowsolve.methods.oblivious import Oblivious, ObliviousPlan

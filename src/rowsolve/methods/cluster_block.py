@@ -7,10 +7,10 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from rowsolve._state import Kind, StateError, array, integer, row_numbers
-from rowsolve.clustering import METRICS, Metric, cluster_rows, partition_across, partition_within
+from rowsolve.checkpoint.state import Kind, StateError, array, integer, row_numbers
 from rowsolve.methods.base import check_edges, one_of, positive_integer
 from rowsolve.methods.oblivious import NO_ROWS, ONE_BY_ONE, Oblivious, ObliviousPlan
+from rowsolve.partition.clusters import METRICS, Metric, cluster_rows, partition_across, partition_within
 
 __all__ = ["ClusterBlock"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from rowsolve.clustering import EQUATION_METRICS, cluster_rows
 from rowsolve.methods.base import RowMethod, one_of, positive_integer
 from rowsolve.methods.jl import SketchedPlan, advance_sketched, check_sketch_parameters, prepare_sketched
+from rowsolve.partition.clusters import EQUATION_METRICS, cluster_rows
 
 __all__ = ["ClusterJL"]
 

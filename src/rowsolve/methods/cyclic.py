@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rowsolve._state import Kind, row_number
+from rowsolve.checkpoint.state import Kind, row_number
 from rowsolve.methods.oblivious import ONE_BY_ONE, Oblivious, ObliviousPlan
 
 __all__ = ["Cyclic"]

@@ -8,15 +8,15 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from rowsolve._blas import blas_threads
-from rowsolve._state import Kind, StateError, array, integer, number, pack
-from rowsolve.clustering import cluster_rows
+from rowsolve.checkpoint.state import Kind, StateError, array, integer, number, pack
 from rowsolve.kernels.deflated import find_parts, lift, lower, write_unit_rows
 from rowsolve.kernels.rows import DeflatedRows, room_for_vectors
 from rowsolve.kernels.sampling import deal, new_cards
+from rowsolve.lstsq.spectrum import Shared, look_at_spectrum
 from rowsolve.methods.base import one_of, positive_integer
 from rowsolve.methods.oblivious import ONE_BY_ONE, Oblivious, ObliviousPlan
-from rowsolve.methods.spectrum import Shared, look_at_spectrum
+from rowsolve.parallel.blas import blas_threads
+from rowsolve.partition.clusters import cluster_rows
 from rowsolve.policy.least_squares import worth_a_look
 
 __all__ = ["Deflated"]

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from rowsolve._blas import blas_threads
 from rowsolve._solution import Status
-from rowsolve._vectors import norms
+from rowsolve.estimate.monitor import Tolerance
+from rowsolve.lstsq.descent import Descent
+from rowsolve.lstsq.factor import Factor, factor_of, gather, rows_beyond
 from rowsolve.methods.base import Step, StepMethod
-from rowsolve.methods.descent import Descent
-from rowsolve.methods.factor import Factor, factor_of, gather, rows_beyond
+from rowsolve.parallel.blas import blas_threads
+from rowsolve.parallel.vectors import norms
 from rowsolve.policy.prices import SQUARES
-
-if TYPE_CHECKING:
-    from rowsolve._monitor import Tolerance
-    from rowsolve._system import System
+from rowsolve.problem.system import System
 
 __all__ = ["Direct"]
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rowsolve._state import Kind, array, optional
+from rowsolve.checkpoint.state import Kind, array, optional
 from rowsolve.kernels.extended import extended_sweep, residual_of
 from rowsolve.kernels.rows import norms_of
 from rowsolve.kernels.sampling import Deck, deck_by_weight, draw_many

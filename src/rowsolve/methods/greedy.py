@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rowsolve._state import Kind, pack, row_number
+from rowsolve.checkpoint.state import Kind, pack, row_number
 from rowsolve.kernels.greedy import project_on_furthest
 from rowsolve.kernels.sampling import deal, new_cards
 from rowsolve.methods.base import Plan, RowMethod, positive_integer

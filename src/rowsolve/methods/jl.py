@@ -5,19 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from rowsolve._state import Kind, StateError, array, integer, named, number, optional
+from rowsolve.checkpoint.state import Kind, StateError, array, integer, named, number, optional
 from rowsolve.kernels.extended import residual_of
 from rowsolve.kernels.rows import room_for_vectors
 from rowsolve.kernels.sampling import Deck, fill_alias_table
 from rowsolve.kernels.sketched import Position, Sketch, choose_two, greedy_sweep, sketch_rows, step_to_better
 from rowsolve.methods.base import Plan, RowMethod, deck_of_rows, one_of, positive_integer
-
-if TYPE_CHECKING:
-    from rowsolve._system import System
+from rowsolve.problem.system import System
 
 __all__ = ["JL", "SketchedPlan", "advance_sketched", "prepare_sketched"]
 

@@ -7,13 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from rowsolve._state import Kind, StateError, array, check_keys, fill, integer, packed, state_of
-from rowsolve._threads import run_as_one, run_together
-from rowsolve._vectors import sum_of_squares
+from rowsolve.checkpoint.state import Kind, StateError, array, check_keys, fill, integer, packed, state_of
 from rowsolve.kernels import chains
 from rowsolve.kernels.blocks import BlockRoom, block_room, project_blocks
 from rowsolve.kernels.many import laid_out, project_many
@@ -22,9 +20,9 @@ from rowsolve.kernels.rounds import call_off, new_meeting, run_rounds
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.kernels.sweep import sweep
 from rowsolve.methods.base import Method, Plan, RowMethod, positive_integer
-
-if TYPE_CHECKING:
-    from rowsolve._system import System
+from rowsolve.parallel.pool import run_as_one, run_together
+from rowsolve.parallel.vectors import sum_of_squares
+from rowsolve.problem.system import System
 
 __all__ = ["NO_ROWS", "ONE_BY_ONE", "Chains", "Directions", "Oblivious", "ObliviousPlan", "chains_pay", "sweep_rows"]
 

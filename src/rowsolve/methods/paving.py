@@ -8,12 +8,12 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from rowsolve._state import Kind, StateError, array, integer, optional, row_numbers, sided, tuple_of
+from rowsolve.checkpoint.state import Kind, StateError, array, integer, optional, row_numbers, sided, tuple_of
 from rowsolve.kernels.blocks import block_room
 from rowsolve.kernels.rows import DenseRows, frozen
 from rowsolve.methods.base import check_edges, one_of, positive_integer
 from rowsolve.methods.oblivious import NO_ROWS, ONE_BY_ONE, Oblivious, ObliviousPlan
-from rowsolve.pavings import KINDS, blocks_of, incoherence_transform
+from rowsolve.partition.pavings import KINDS, blocks_of, incoherence_transform
 
 __all__ = ["Paving"]
 

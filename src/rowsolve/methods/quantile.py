@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rowsolve._state import Kind, array, named, number, optional, pack, row_number
+from rowsolve.checkpoint.state import Kind, array, named, number, optional, pack, row_number
 from rowsolve.kernels.rows import distances
 from rowsolve.kernels.sampling import deal, new_cards
 from rowsolve.kernels.sweep import Gate, guarded_sweep

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from rowsolve._state import Kind, optional, pack, row_number, row_numbers
+from rowsolve.checkpoint.state import Kind, optional, pack, row_number, row_numbers
 from rowsolve.kernels.sampling import Deck, deal, deck_by_weight, draw_many, new_cards
 from rowsolve.methods.base import deck_of_rows, one_of
 from rowsolve.methods.oblivious import NO_ROWS, ONE_BY_ONE, Oblivious, ObliviousPlan

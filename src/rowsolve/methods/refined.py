@@ -7,22 +7,22 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from rowsolve._solution import Status
-from rowsolve._state import Kind, array, fill, flag, integer, packed, state_of
-from rowsolve._system import TooLong
-from rowsolve._vectors import norm, norms
+from rowsolve.checkpoint.state import Kind, array, fill, flag, integer, packed, state_of
+from rowsolve.estimate.monitor import Tolerance
 from rowsolve.kernels.many import add_gradients_of_many, laid_out
 from rowsolve.kernels.rows import CSRRows
+from rowsolve.lstsq.all_rows import AllRows, by_lapack
+from rowsolve.lstsq.box_descent import BoxDescent
+from rowsolve.lstsq.descent import Descent
+from rowsolve.lstsq.factor import Factor, factor_of
+from rowsolve.lstsq.spectrum import Spectrum, look_at_spectrum, outliers_of
 from rowsolve.methods.base import Step, StepMethod, one_of
-from rowsolve.methods.box import BoxDescent
-from rowsolve.methods.descent import Descent
-from rowsolve.methods.exact import AllRows, by_lapack
-from rowsolve.methods.factor import Factor, factor_of
-from rowsolve.methods.spectrum import Spectrum, look_at_spectrum, outliers_of
+from rowsolve.parallel.vectors import norm, norms
 from rowsolve.policy.least_squares import (
     TO_BE_SURE,
     cheapest_sample,
@@ -36,10 +36,7 @@ from rowsolve.policy.least_squares import (
     worth_a_look,
 )
 from rowsolve.policy.prices import BEGIN, FACTOR_PRODUCT, SMALL_BOX, SQUARES
-
-if TYPE_CHECKING:
-    from rowsolve._monitor import Tolerance
-    from rowsolve._system import Part, System
+from rowsolve.problem.system import Part, System, TooLong
 
 __all__ = ["Refined"]
 
@@ -62,19 +59,19 @@ class Refined(StepMethod):
     Toledo 2010 with random mixing, which a random sample of rows does without). Reads each row once a step. Converges
     to the least-squares solution, the one of least norm where A is rank-deficient (from ``x0 = 0``); with `damp` to
     that of ``norm(A x - b)**2 + damp**2 norm(x)**2``. Where it is cheaper, one pass compresses all rows to ``A'A`` and
-    ``A'b``, from which x is solved for, and another certifies x: see `rowsolve.methods.exact`.
+    ``A'b``, from which x is solved for, and another certifies x: see `rowsolve.lstsq.all_rows`.
 
     With `bounds` x is the best one within them, or one of them if many are as good. It is found by exchanging free
     entries on a triangle of all rows, many at a time (Júdice and Pires 1994; see `rowsolve.lstsq.box`), or, where that
     does not pay, by conjugate gradients over the free entries and projected gradients that tell which these are (Moré
-    and Toraldo 1991; Dostál and Schöberl 2005; see `rowsolve.methods.box`).
+    and Toraldo 1991; Dostál and Schöberl 2005; see `rowsolve.lstsq.box_descent`).
 
     Parameters
     ----------
     preconditioner : {"auto", "none", "sample", "all"}
         ``"auto"`` begins without one unless it costs next to nothing or some rows show that the singular values of A
         decay, sees how fast the error falls, and makes one when that is predicted to pay. If only a few singular values
-        stand out, gradients are shrunk along their directions (see `rowsolve.methods.spectrum`).
+        stand out, gradients are shrunk along their directions (see `rowsolve.lstsq.spectrum`).
         With bounds a factor is always one of all rows, and ``"sample"`` is refused.
     """
 

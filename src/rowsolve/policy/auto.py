@@ -13,13 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rowsolve._monitor import Monitor
 from rowsolve._solution import Status
-from rowsolve._system import System
+from rowsolve.estimate.monitor import Monitor
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.lstsq.dense import sample_agrees
+from rowsolve.lstsq.spectrum import look_at_spectrum
 from rowsolve.methods import Deflated, Direct, Method, Randomized, Refined
-from rowsolve.methods.spectrum import look_at_spectrum
 from rowsolve.policy.least_squares import price_of_all, worth_a_look
 from rowsolve.policy.prices import (
     BEGIN,
@@ -34,6 +33,7 @@ from rowsolve.policy.prices import (
     orthogonal,
     worth_a_sample,
 )
+from rowsolve.problem.system import System
 
 __all__ = [
     "SMALL",

@@ -6,11 +6,10 @@ The arithmetic of prices is in `rowsolve.policy.prices`; what is known of the ro
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rowsolve._vectors import pairs_of
 from rowsolve.kernels.rows import CSRRows
-from rowsolve.lstsq.dense import narrow_band
+from rowsolve.parallel.vectors import pairs_of
 from rowsolve.policy import prices
 from rowsolve.policy.prices import (
     FACTOR_PRODUCT,
@@ -31,9 +30,8 @@ from rowsolve.policy.prices import (
     passes_of_random_rows,
     worth_writing_out,
 )
-
-if TYPE_CHECKING:
-    from rowsolve._system import System
+from rowsolve.problem.layout import narrow_band
+from rowsolve.problem.system import System
 
 __all__ = [
     "LOOK_BLOCK",

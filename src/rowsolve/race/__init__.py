@@ -1,4 +1,6 @@
-"""The race: seconds until x is as near to the solution as was asked, ours against what one would take instead.
+"""A race: the time until x is as near to the solution as asked, for rowsolve and its peers.
 
-The same code runs the corpus of ``benchmarks/`` and ``rowsolve race`` on anybody's own files.
+The same code runs the corpus of ``benchmarks/`` and ``rowsolve race`` on your own files.
+
+May import: `experiments`, and the public names.
 """

@@ -1,7 +1,9 @@
-"""Where rows live: arrays, sparse matrices, files, streams.
+"""Where rows are stored: arrays, sparse matrices, files, streams.
 
 `open_store` opens any of them to be read a few rows at a time; `open_rows` turns what fits in memory into rows for the
 kernels.
+
+May import: `kernels`, `parallel`.
 """
 
 from rowsolve.sources.files import load_matrix, load_system, load_vector, open_store, open_system

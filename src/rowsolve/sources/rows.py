@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from rowsolve._vectors import sum_of_squares
 from rowsolve.kernels.rows import CSRRows, DenseRows, frozen, is_in_order
+from rowsolve.parallel.vectors import sum_of_squares
 from rowsolve.sources.arrangement import Arrangement
 from rowsolve.sources.csr import canonical, checked_csr, is_sparse
 from rowsolve.sources.finite import Odd, first_not_finite, words_for

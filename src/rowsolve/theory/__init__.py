@@ -9,6 +9,8 @@ is the case; the function of the same name without it returns what is true.
 0.6
 >>> theory.condition_number_upper_bound(k=3, eps=0.25)
 3.0
+
+May import: nothing.
 """
 
 from rowsolve.theory.cost import Cost, cluster_jl_cost, cluster_jl_cost_as_printed, jl_cost, jl_cost_as_printed

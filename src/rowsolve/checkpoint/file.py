@@ -1,0 +1,179 @@
+"""The state of a solve in a file, from which it can go on as if nothing had happened.
+
+The file begins with a line of JSON: what the solve is of (its fingerprint), and a checksum of all. What follows is the
+state as plain data (see `rowsolve.checkpoint.state`), an archive of arrays and text, none of which is ever called.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from rowsolve.checkpoint.archive import ArchiveError, read_archive, write_archive
+from rowsolve.checkpoint.state import StateError
+from rowsolve.export.output import OutputFile
+
+__all__ = ["Checkpoint", "digest", "memory_in"]
+
+SECONDS = 5.0  # between two checkpoints; ROWSOLVE_CHECKPOINT_SECONDS changes it
+_MAGIC, _VERSION = "rowsolve checkpoint", 2
+_MOST_OF_THE_TIME = 0.05  # that writing may take
+_LONGEST_LINE, _AT_ONCE = 1 << 20, 1 << 20  # bytes
+
+
+class Checkpoint:
+    """A file that is replaced every few seconds by the state of now, whole or not at all.
+
+    Parameters
+    ----------
+    path : path
+    fingerprint : dict
+        What the solve is of: numbers and text. A file with another one is refused.
+    resume : bool
+        Whether an older file is to be gone on from. If there is one and it is not, that is an error, not its end.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], fingerprint: dict[str, Any], *, resume: bool) -> None:
+        self.path = Path(path)
+        if self.path.exists() and not resume:
+            raise FileExistsError(
+                f"{self.path}: exists already: go on from it with resume=True (--resume), or remove it."
+            )
+        self._output, self._fingerprint = OutputFile(self.path, ("",), force=True), fingerprint
+        self._seconds = float(os.environ.get("ROWSOLVE_CHECKPOINT_SECONDS", SECONDS))
+        self._next = time.monotonic() + self._seconds
+        self.trouble = ""  # why the last one could not be written, in a sentence
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to write one."""
+        return time.monotonic() >= self._next
+
+    def save(self, state: Callable[[], Any]) -> None:
+        """Write what `state` returns. A failure is a warning, also that there is something that cannot be saved."""
+        started = time.monotonic()
+        try:
+            self._output.write(partial(self._write, state))
+            self.trouble = ""
+        except (OSError, TypeError) as error:
+            left = "the last good one is still there" if self.path.exists() else "there is none"
+            self.trouble = f"The last checkpoint could not be written, {left}: {error}"
+            warnings.warn(self.trouble, RuntimeWarning, stacklevel=2)
+        now = time.monotonic()
+        self._next = now + max(self._seconds, (now - started) / _MOST_OF_THE_TIME)
+
+    def _write(self, state: Callable[[], Any], file: IO[bytes]) -> None:
+        body = write_archive(state())
+        head = {"fingerprint": self._fingerprint, "bytes": body.nbytes}
+        head["sha256"] = _checksum(head, [body])
+        file.write(f"{_MAGIC} {_VERSION} {json.dumps(head)}\n".encode())
+        file.write(body)
+
+    def load(self) -> Any:
+        """Return the state in the file; None if there is no file. Raise if it is of another solve, or damaged."""
+        if not self.path.exists():
+            return None
+        with _opened(self.path) as (head, file):
+            others = [key for key, value in self._fingerprint.items() if head["fingerprint"].get(key) != value]
+            if others:
+                raise ValueError(
+                    f"{self.path}: is the checkpoint of another solve: {', '.join(others)} "
+                    f"{'is' if len(others) == 1 else 'are'} not the same. Remove it to begin anew."
+                )
+            with self.looked_at():
+                return read_archive(file)
+
+    @contextmanager
+    def looked_at(self) -> Iterator[None]:
+        """Say of the file what turns out to be wrong with the state that it holds."""
+        try:
+            yield
+        except (ArchiveError, StateError) as error:
+            raise _damaged(self.path, error) from None
+        except ArithmeticError as error:
+            if not _is_ours(error):
+                raise
+            raise _damaged(self.path, f"its numbers make no sense: {error}") from error
+
+
+def memory_in(path: str | os.PathLike[str]) -> int | None:
+    """Return the memory that the solve in a checkpoint keeps to: what is free may have changed since it began."""
+    if not Path(path).exists():
+        return None
+    with _opened(Path(path)) as (head, _):
+        memory = head["fingerprint"].get("memory")
+        return memory if isinstance(memory, int) else None
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[dict[str, Any], IO[bytes]]]:
+    """Give the first line and the file for the time of a block; raise if they are not what was written."""
+    with path.open("rb") as file:
+        head = _head_of(path, file.readline(_LONGEST_LINE))
+        start = file.tell()
+        if file.seek(0, io.SEEK_END) - start != head["bytes"]:
+            raise _damaged(path, "it is not as long as it was")
+        file.seek(start)
+        if _checksum(head, iter(partial(file.read, _AT_ONCE), b"")) != head["sha256"]:
+            raise _damaged(path, "its checksum is wrong")
+        yield head, file
+
+
+def _head_of(path: Path, line: bytes) -> dict[str, Any]:
+    """Return the first line of a file."""
+    found = re.fullmatch(rb"%b (\d{1,9}) (\{.*\})\n" % _MAGIC.encode(), line)
+    if found is None:
+        raise _damaged(path, "it does not begin as one")
+    if int(found[1]) != _VERSION:
+        which = "an older" if int(found[1]) < _VERSION else "a newer"
+        raise ValueError(f"{path}: is a checkpoint of {which} version of rowsolve: remove it to begin anew.")
+    try:
+        head = json.loads(found[2])
+    except (ValueError, RecursionError):
+        raise _damaged(path, "it does not begin as one") from None
+    if head.keys() != {"fingerprint", "bytes", "sha256"} or not isinstance(head["fingerprint"], dict):
+        raise _damaged(path, "it does not begin as one")
+    return head
+
+
+def _damaged(path: Path, why: Any) -> ValueError:
+    return ValueError(f"{path}: is damaged or not a checkpoint of rowsolve: remove it to begin anew ({why}).")
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Tell whether an error comes from us, and not from a callback or a method of the caller."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith("rowsolve.")
+
+
+def _checksum(head: dict[str, Any], blocks: Iterable[bytes | memoryview]) -> str:
+    found = hashlib.sha256(json.dumps([head["fingerprint"], head["bytes"]]).encode())
+    for block in blocks:
+        found.update(block)
+    return found.hexdigest()
+
+
+def digest(*values: Any) -> str:
+    """Return a checksum of arrays and text."""
+    found = hashlib.sha256()
+    for value in values:
+        if isinstance(value, np.ndarray):
+            found.update(f"{value.dtype.str} {value.shape}".encode())
+            found.update(np.ascontiguousarray(value).data)
+        else:
+            found.update(repr(value).encode())
+    return found.hexdigest()[:16]

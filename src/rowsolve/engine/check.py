@@ -1,0 +1,274 @@
+"""Looking at rows that the solve never used, or at all of them, before x is given back."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from rowsolve._solution import Residual
+from rowsolve.checkpoint.state import flag, integer, named, number, optional, row_numbers
+from rowsolve.kernels.many import add_gradients_of_many, laid_out, products_of
+from rowsolve.kernels.rows import distances, frozen, inspect_rows, norms_at, residuals
+from rowsolve.lstsq.factor import factor_of
+from rowsolve.lstsq.state import rows_of
+from rowsolve.parallel.vectors import norm, sum_of_squares
+from rowsolve.problem.system import Part, Piece, System
+
+__all__ = [
+    "Finding",
+    "check_of_used_rows",
+    "far_from_usual",
+    "finding_of",
+    "full_check",
+    "is_backed",
+    "residual_of_some",
+    "residuals_in",
+    "residuals_of",
+    "rows_by_b",
+    "rows_off",
+    "rows_that_reach",
+    "sampled_check",
+]  # fmt: skip
+
+_ORTHOGONAL = 1e-11  # cosine between a row and a vector of the null space, as rounding leaves it
+_STANDS_OUT = 10.0  # times the median; of normal distances one in 1e11
+ROWS_TO_CHECK = 256  # when all agree, at most 3 / 256 of all rows are off, with 95% confidence
+_OFTEN = 0.05  # of all rows have the same b
+_ROWS_BY_VALUE = 64  # with values of b that no used row has
+_VALUES_LOOKED_AT = 4096  # of used rows
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The residual, and the rows from whose hyperplanes x is further away than it may be.
+
+    `largest_share` is the share of rows that are off among those that touch a column and that x does not need: it takes
+    about as many rows as a row has entries to choose x, and only the others can confirm it. The largest over all
+    columns; from a full check only. `n_places` is from how many places, independent of each other, fresh rows came.
+    """
+
+    residual: Residual
+    off: np.ndarray
+    largest_share: float = math.nan
+    n_places: int = 0
+
+
+_RESIDUAL = named(
+    Residual, relative=number, n_rows=integer(), n_fresh=integer(), full=flag, gradient=optional(number)
+)  # fmt: skip
+# What is looked for in a state that was read (see `rowsolve.checkpoint.state`).
+FINDING = named(Finding, residual=_RESIDUAL, off=row_numbers(), largest_share=number, n_places=integer())
+
+
+def residuals_of(system: System, order: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Return ``b_i - <a_i, x>`` for the rows in `order`."""
+    found = [np.empty(0)]
+    for part in system.parts(order):
+        found.append(np.empty(part.order.size))
+        residuals(part.rows, part.of(system.b), part.order, x, found[-1])
+    system.rows_read += order.size
+    return np.concatenate(found)
+
+
+def rows_off(system: System, order: np.ndarray, x: np.ndarray, limit: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return those rows of `order` from whose hyperplanes an `x` is further away than its `limit`.
+
+    And ``sum(r**2)`` in units of ``system.norm_b**2``.
+    """
+    out, total = _look(system, order, x)
+    system.rows_read += order.size
+    system.look_at_odd_rows()
+    return order[_exceeds(out, limit)], total
+
+
+def sampled_check(system: System, x: np.ndarray, limit: np.ndarray, rng: np.random.Generator) -> Finding:
+    """Look at 256 random rows, never used before as far as there are such, and at some that stand out by their b."""
+    order, n_fresh = system.sample(ROWS_TO_CHECK, rng)
+    off, total = rows_off(system, order, x, limit)
+    if order.size < system.n_rows:
+        of_others = rows_off(system, rows_by_b(system, rng), x, limit)[0]
+        off = np.union1d(off, of_others) if of_others.size else off
+    residual = Residual(_relative(total, system, order), order.size, n_fresh, full=order.size == system.n_rows)
+    return Finding(residual, off, n_places=system.places_of(order[:n_fresh]))
+
+
+def check_of_used_rows(system: System, x: np.ndarray) -> Finding:
+    """Look at 256 rows, spread evenly, for the residual of a method that has used all rows: none needs to be met."""
+    residual = residual_of_some(system.source.as_matrix(), system.b, np.atleast_2d(x), system.norm_b)
+    system.rows_read += residual.n_rows
+    return Finding(residual, np.empty(0, np.int64))
+
+
+def residual_of_some(A: Any, b: np.ndarray, x: np.ndarray, norm_b: float) -> Residual:
+    """Return the residual in rows of a matrix that are spread evenly; `x` has a row for each right-hand side."""
+    step, sides = max(1, len(b) // ROWS_TO_CHECK), b.reshape(len(b), -1)
+    rows = slice(0, step * min(len(b), ROWS_TO_CHECK), step)
+    right, off = sides[rows] / norm_b, 0.0
+    for column, one in zip(sides.T, x, strict=True):
+        r = residuals_in(A, column, rows, one) / norm_b
+        off += float(r @ r)
+    expected = norm(right.ravel()) or math.sqrt(len(right) / len(b))  # if only other rows have a b that is not zero
+    return Residual(math.sqrt(off) / expected, len(right), 0, full=len(right) == len(b))
+
+
+def residuals_in(A: Any, b: np.ndarray, rows: Any, x: np.ndarray) -> np.ndarray:
+    """Return ``b - A x`` in some rows of a matrix; those of a sparse one are not taken out of it, which takes long."""
+    if isinstance(A, np.ndarray):
+        return b[rows] - A[rows] @ x
+    order = np.arange(b.size)[rows]
+    out = np.empty(order.size)
+    residuals(rows_of(A), frozen(np.ascontiguousarray(b)), order, np.ascontiguousarray(x), out)
+    return out
+
+
+def rows_by_b(system: System, rng: np.random.Generator) -> np.ndarray:
+    """Return rows that random ones are likely to miss: the extremes of b, and values of b that no used row has.
+
+    An x from rows whose b are all zero, or all the same, says nothing about the others.
+    """
+    b, extremes = system.b, system.rows_of_extremes
+    if b.ndim > 1:
+        return extremes
+    used = np.sort(system.b_of_used_rows(_VALUES_LOOKED_AT))
+    repeated = used[1:] == used[:-1]
+    if 2 * np.count_nonzero(repeated) <= used.size:  # hardly a value comes twice, or no row was used
+        return extremes
+    seen = used[np.append(True, ~repeated)]
+    new = np.flatnonzero(~np.isin(b, seen))
+    return np.union1d(extremes, rng.choice(new, min(new.size, _ROWS_BY_VALUE), replace=False))
+
+
+def is_backed(system: System, off: np.ndarray, most: float, rng: np.random.Generator) -> bool:
+    """Tell whether an x that all rows but those `off` agree with is backed by rows that say something.
+
+    Where many entries of b are the same (zeros, a limit), rows that have this value may all be satisfied by x = 0 or by
+    a constant. Then the others decide: less than a share `most` of them may be off, and they must determine x.
+    """
+    values, places, counts = np.unique(system.b, return_inverse=True, return_counts=True)
+    if counts.max() <= _OFTEN * system.n_rows and values[counts.argmax()] != 0.0:
+        return True
+    others = places != counts.argmax()
+    wrong = np.zeros(system.n_rows, dtype=bool)
+    wrong[off] = True
+    backing = np.flatnonzero(others & ~wrong)
+    if backing.size < system.n_columns or np.count_nonzero(others & wrong) >= most * np.count_nonzero(others):
+        return False
+    few = rng.permutation(backing)[: 2 * system.n_columns + ROWS_TO_CHECK]
+    return factor_of(system, np.sort(few)).rank >= (system.rank or system.n_columns)
+
+
+def finding_of(system: System, residual: float) -> Finding:
+    """Return what a method found out itself: the norm of the residual over all rows, none of which needs to be met."""
+    relative = _relative((residual / system.norm_b) ** 2, system, slice(None))
+    return Finding(Residual(relative, system.n_rows, 0, full=True), np.empty(0, np.int64))
+
+
+def full_check(system: System, x: np.ndarray, limit: np.ndarray) -> Finding:
+    """Make one pass over A, on all threads: the residual, ``norm(A.T @ r)``, and every row that is off."""
+    if system.n_rhs > 1:
+        return _full_check_of_many(system, x, limit)
+    off, p, unit = np.zeros(system.n_rows, dtype=bool), system.n_columns, 1.0 / system.norm_b
+    total, gradient, touched = 0.0, np.zeros(p), np.zeros((2, 2, p))
+    parts: dict[int, tuple[float, np.ndarray, np.ndarray]] = {}
+
+    def look(piece: Piece, start: int, stop: int, odd: np.ndarray) -> None:
+        slope, found, rows_off = np.zeros(p), np.zeros((2, 2, p)), piece.of(off)[start:stop]
+        squares = inspect_rows(piece.rows, piece.of(system.b), start, x, limit[0], unit, rows_off, slope, found, odd)
+        parts[start] = squares, slope, found
+
+    for piece in system.pieces():
+        system.in_slices(partial(look, piece), piece.start, piece.stop, piece.n_rows * system.entries_per_row)
+        for start in sorted(parts):  # the same sum whichever thread was first
+            squares, slope, found = parts.pop(start)
+            total, gradient, touched = total + squares, gradient + slope, touched + found
+    residual = Residual(_relative(total, system, slice(None)), system.n_rows, 0, full=True, gradient=_norm(gradient))
+    return Finding(residual, np.flatnonzero(off), _largest_share(touched))
+
+
+def _full_check_of_many(system: System, x: np.ndarray, limit: np.ndarray) -> Finding:
+    vectors = laid_out(system.rows, np.vstack([x, np.zeros(system.n_columns)]))  # a probe of zero: kernels expect one
+    total, off, gradient, squares = 0.0, [], np.zeros_like(vectors), np.zeros(len(vectors))
+    for piece in system.pieces(times_used=2 * system.n_rhs):
+        part = Part(piece.rows, np.arange(piece.start, piece.stop))
+        out, of_part = _look_at(system, part, piece.of(system.b), piece.of(system.largest_b), x)
+        add_gradients_of_many(piece.rows, piece.of(system.b), 1.0, part.order, vectors, gradient, squares)
+        total += of_part
+        off.append(piece.first + part.order[_exceeds(out, limit)])
+    residual = Residual(_relative(total, system, slice(None)), system.n_rows, 0, full=True, gradient=_norm(gradient))
+    return Finding(residual, np.concatenate(off))
+
+
+def _largest_share(touched: np.ndarray) -> float:
+    (agreeing, entries), (off, _) = touched[:, :, touched[1, 0] > 0]
+    spare = np.maximum(agreeing - entries / np.maximum(agreeing, 1), 0.0)
+    return float(np.max(off / (spare + off), initial=0.0))
+
+
+def rows_that_reach(system: System, z: np.ndarray, limit: float = 0.0) -> np.ndarray:
+    """Make one pass over A; return the rows i with ``abs(<a_i, z>) / norm(a_i)`` above `limit` and above rounding."""
+    limit, found = max(limit, _ORTHOGONAL * float(np.linalg.norm(z))), []
+    for piece in system.pieces():
+        order, out = np.arange(piece.start, piece.stop), np.empty(piece.n_rows)
+        distances(piece.rows, np.zeros(piece.stop), order, z, out, 1.0, system.odd)
+        found.append(piece.first + order[~(out <= limit)])
+    return np.concatenate(found)
+
+
+def far_from_usual(system: System, z: np.ndarray, rng: np.random.Generator) -> float:
+    """Return a distance from `z` that stands out: 10 times the median of some rows."""
+    order, _ = system.sample(ROWS_TO_CHECK, rng)
+    found = [np.empty(0)]
+    for part in system.parts(order):
+        found.append(np.empty(part.order.size))
+        distances(part.rows, np.zeros(part.order.max() + 1), part.order, z, found[-1], 1.0, system.odd)
+    system.rows_read += order.size
+    return _STANDS_OUT * float(np.median(np.concatenate(found)))
+
+
+def _look(system: System, order: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return the distance of each x from the hyperplane of each row, and ``sum(r**2)`` in units of ``norm_b**2``."""
+    found, total = [np.empty((0, *system.b.shape[1:]))], 0.0
+    for part in system.parts(order):
+        out, of_part = _look_at(system, part, part.of(system.b), part.of(system.largest_b), x)
+        found.append(out)
+        total += of_part
+    return np.concatenate(found), total
+
+
+def _look_at(
+    system: System, part: Part, b: np.ndarray, largest_b: np.ndarray, x: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """Do that for the rows of a part, whose right-hand sides are given."""
+    order = part.order
+    if system.n_rhs == 1:
+        out = np.empty(order.size)
+        return out, float(distances(part.rows, b, order, x, out, 1.0 / system.norm_b, system.odd))
+    products, norms_sq = np.empty((order.size, system.n_rhs)), np.empty(order.size)
+    products_of(part.rows, order, laid_out(part.rows, x), products)
+    norms_at(part.rows, largest_b, order, norms_sq, system.odd)
+    gaps, usable = b[order] - products, norms_sq[:, None] > 0.0
+    out = np.divide(np.abs(gaps), np.sqrt(norms_sq)[:, None], out=np.zeros_like(gaps), where=usable)
+    return out, float(np.sum((gaps / system.norm_b) ** 2))
+
+
+def _exceeds(out: np.ndarray, limit: np.ndarray) -> np.ndarray:
+    """Tell for each row whether some x is further away from it than it may be."""
+    exceeds = ~(out <= limit)
+    return exceeds if exceeds.ndim == 1 else np.any(exceeds, axis=1)
+
+
+def _relative(residual_sq: float, system: System, rows: np.ndarray | slice) -> float:
+    norm_b = math.sqrt(sum_of_squares((system.b[rows] / system.norm_b).reshape(-1)))
+    if norm_b > 0.0:
+        return math.sqrt(residual_sq) / norm_b
+    return 0.0 if residual_sq == 0.0 else math.inf
+
+
+def _norm(vector: np.ndarray) -> float:
+    """Return the norm without squaring what is too large or too small to be squared."""
+    largest = float(np.abs(vector).max())
+    return largest * float(np.linalg.norm(vector / largest)) if 0.0 < largest < math.inf else largest

@@ -1,0 +1,146 @@
+"""Small systems at once, dense or sparse: no stages and no monitor; the same x as `rowsolve.lstsq.all_rows` finds."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+
+from rowsolve._solution import History, Residual, Solution, Status
+from rowsolve.engine.check import residual_of_some, residuals_in
+from rowsolve.engine.messages import FOR_FAR_ROWS, by_least_squares, by_rank, converged, far_rows, too_precise
+from rowsolve.engine.stages import CLEAN, SAYS
+from rowsolve.estimate.monitor import Tolerance
+from rowsolve.lstsq.dense import Fit, fit, fit_sparse, sample_agrees
+from rowsolve.parallel.pool import available_cores
+from rowsolve.parallel.vectors import norms, rows_for_the_tail
+from rowsolve.policy.auto import SMALL, TALL
+from rowsolve.policy.prices import FEW_NUMBERS, compressed_at_once, worth_a_sample, worth_writing_out
+
+__all__ = ["solve_at_once", "solve_small"]
+
+_EPS = {kind: float(np.finfo(kind).eps) for kind in "fd"}  # single and double precision
+_FEW_COLUMNS = 64  # of a system with few numbers: there is nothing to decide
+_LARGEST_X = 1e150
+_MOST_NUMBERS = 1_000_000  # of an A that is written out where squares of sparse rows do not tell x
+_NOTHING, _NO_ROWS = np.empty(0), np.empty(0, np.int64)
+_IN_RANGE = 1e200  # sums of squares that are well in range
+_tolerance = lru_cache(maxsize=16)(Tolerance)
+
+
+def solve_at_once(A: Any, b: Any, rtol: Any, atol: Any, threads: Any) -> Solution | None:
+    """Return the solution of two small arrays that need no look at what else they could be; None if they do."""
+    if type(b) is not np.ndarray or (type(A) is not np.ndarray and not _can_be_written_out(A)):
+        return None
+    if A.ndim != 2 or b.shape[:1] != A.shape[:1]:
+        return None
+    (n, p), many = A.shape, b.shape[1:]
+    plain = A.dtype.char in _EPS and b.dtype.char in _EPS and type(rtol) is type(atol) is float and threads is None
+    if not plain or not A.dtype.isnative or b.ndim > 2 or many == (0,) or not (0.0 <= rtol < math.inf and atol == 0.0):
+        return None
+    tiny = n * p <= FEW_NUMBERS and p <= _FEW_COLUMNS
+    if not n >= p > 0 or not (tiny or compressed_at_once(n, p, *many)):
+        return None
+    if not tiny and type(A) is np.ndarray and worth_a_sample(n, p) and sample_agrees(A, b):
+        return None
+    if many == (1,):
+        found = solve_at_once(A, b[:, 0], rtol, atol, threads)
+        return None if found is None else replace(found, x=found.x[:, None])
+    tolerance = _tolerance(rtol, atol, max(_EPS[A.dtype.char], _EPS[b.dtype.char]))
+    threads = available_cores() if n * p > FEW_NUMBERS else 1
+    return solve_small(A, b.astype(float, copy=False), None, 0.0, tolerance, threads)
+
+
+def _can_be_written_out(A: Any) -> bool:
+    """Tell whether A is a small sparse matrix of scipy."""
+    sparse = sys.modules.get("scipy.sparse")  # if nobody has imported it, A is none of its
+    return sparse is not None and sparse.issparse(A) and A.ndim == 2 and worth_writing_out(*A.shape)
+
+
+def solve_small(
+    A: Any, b: np.ndarray, x0: np.ndarray | None, damp: float, tolerance: Any, threads: int, *, auto: bool = True
+) -> Solution | None:
+    """Return the least-squares solution of rows that are all finite; None if there is something odd about it.
+
+    After a rest each line takes some microseconds, so there are few.
+    """
+    started = time.perf_counter()
+    (n, p), sides, n_numbers, itemsize = A.shape, b.reshape(len(b), -1), A.size, A.dtype.itemsize
+    with np.errstate(all="ignore"):
+        found = _fit(A, sides, None if x0 is None else np.atleast_2d(x0), damp, tolerance, threads)
+    if found is None or not 1.0 / _IN_RANGE < (square := sum(found.squares.tolist())) < _IN_RANGE:
+        return None
+    sizes = [math.sqrt(x @ x) for x in found.x.copy()]  # in C order: the same bits as by stages
+    if not 1.0 / _LARGEST_X < min(sizes) <= max(sizes) < _LARGEST_X:
+        return None
+    norms_x0, errors = [0.0] * len(sizes) if x0 is None else norms(np.atleast_2d(x0)).tolist(), found.error.tolist()
+    good = all(error <= tolerance.at(*both) for error, *both in zip(errors, sizes, norms_x0, strict=True))
+    errors = [error / size for error, size in zip(errors, sizes, strict=True)]
+    if not math.isfinite(error := max(errors)):
+        return None
+    rows_read = found.n_reads * n
+    history = History()
+    history.add("refined", rows_read, time.perf_counter() - started, math.nan, error)
+    residual_sq = sum(found.residual_sq.tolist())
+    if math.isnan(residual_sq):  # so small that it takes a look at rows
+        residual = residual_of_some(A, b, found.x, math.sqrt(square))
+        rows_read += residual.n_rows
+    else:
+        residual = Residual(math.sqrt(residual_sq / square), n, 0, full=True)
+    off = _NOTHING
+    if auto and good and not damp and b.ndim == 1 and n >= TALL * p and residual_sq > CLEAN**2 * square:
+        tail = rows_for_the_tail(n)
+        off = found.off[tail, 0] if found.off is not None else residuals_in(A, b, tail, found.x[0])
+        rows_read += off.size  # as by stages, which have to read them again
+    about = found.rank, p, x0 is not None and bool(x0.any()), found.has_gap
+    return Solution(
+        x=found.x[0].copy() if b.ndim == 1 else found.x.T.copy(),
+        status=Status.CONVERGED if good else Status.PRECISION,
+        message=partial(_message, about, damp, tolerance.rtol, error, residual, off, found.residual_sq, good, auto),  # type: ignore[arg-type]
+        error_estimate=error,
+        error_estimates=np.array(errors),
+        rank=found.rank,
+        optimality=None,
+        residual=residual,
+        method="refined",
+        rows_read=rows_read,
+        passes=rows_read / n,
+        bytes_read=float(rows_read * (n_numbers // n) * itemsize),
+        seconds=time.perf_counter() - started,
+        compile_seconds=0.0,
+        rows_off=_NO_ROWS,
+        history=history,
+    )
+
+
+def _fit(A: Any, b: np.ndarray, x0: np.ndarray | None, damp: float, tolerance: Any, threads: int) -> Fit | None:
+    """Fit, with sparse rows written out if they are few, or not too many where their squares do not tell x."""
+    dense = isinstance(A, np.ndarray)
+    if not dense and not worth_writing_out(*A.shape):
+        found = fit_sparse(A, b, x0, damp, tolerance, threads)
+        if found is not None or A.shape[0] * A.shape[1] > _MOST_NUMBERS:
+            return found
+    rows = A if dense else A.toarray()
+    return fit(rows.astype(float, copy=False), b, x0, damp, tolerance, threads)
+
+
+def _message(
+    about: tuple[int, int, bool, bool], damp: float, rtol: float, error: float, residual: Residual, off: np.ndarray,
+    residual_sq: np.ndarray, good: bool, auto: bool,
+) -> str:  # fmt: skip
+    """Return what `Auto` and `rowsolve.engine.messages` say of the same; `off` are residuals of some rows."""
+    rank, p, has_start, is_clear = about
+    seen = far_rows(off, residual.n_rows, math.sqrt(float(residual_sq[0]))) if off.size else ""
+    words = [
+        ("`damp` asks for a least-squares method: " if damp else SMALL) + SAYS["refined"] if auto else "",
+        converged(error) if good else too_precise(error, rtol),
+        by_least_squares(residual) if good else "",
+        "" if damp else by_rank(rank, p, has_start=has_start, is_clear=is_clear),
+        FOR_FAR_ROWS.format(seen) if seen else "",
+    ]
+    return " ".join(filter(None, words))

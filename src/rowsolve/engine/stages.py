@@ -1,0 +1,240 @@
+"""The stages of ``method="auto"``: each decision of `rowsolve.policy.auto` is a sentence of the message."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from rowsolve._solution import Status
+from rowsolve.checkpoint.state import (
+    Kind,
+    StateError,
+    fill,
+    in_place,
+    listed,
+    named,
+    number,
+    optional,
+    state_of,
+    text,
+    tuple_of,
+)
+from rowsolve.engine.check import ROWS_TO_CHECK, residuals_of
+from rowsolve.engine.messages import FOR_FAR_ROWS, far_rows
+from rowsolve.engine.run import OutOfRange, Run
+from rowsolve.estimate.monitor import Monitor
+from rowsolve.methods import Deflated, Direct, Method, Quantile, Randomized, Refined
+from rowsolve.parallel.vectors import norm, rows_for_the_tail
+from rowsolve.policy.auto import TALL, Choice, first_choice, is_hopeless, is_plain, next_choice, rows_share_much
+from rowsolve.problem.system import System
+
+__all__ = ["CLEAN", "SAYS", "Auto"]
+
+_ROWS_TO_LEAVE_OUT, _FEWEST_COLUMNS = 2000, 64  # times p rows, to look for wild ones; p counts as 64 at least
+CLEAN = 1e-4  # relative residual below which there is nothing to be torn by
+
+SAYS = {
+    "deflated": "'deflated' took random rows without what they share.",
+    "direct": "a sample of the rows was solved with 'direct'.",
+    "randomized": "Rows were taken at random with 'randomized', without replacement.",
+    "refined": "'refined' looked for the least-squares solution.",
+}
+
+
+class Begin(Protocol):
+    """Starts a stage."""
+
+    def __call__(self, method: Method, x0: np.ndarray, give_up: Callable[[Monitor], Status | None] = ...) -> Run:
+        """Return the run of `method` from `x0`."""
+
+
+class Auto:
+    """The stages of one solve.
+
+    Attributes
+    ----------
+    run : Run
+        The last stage.
+    words : list of str
+        Why each was begun.
+    """
+
+    def __init__(
+        self,
+        system: System,
+        x0: np.ndarray,
+        rtol: float,
+        begin: Begin,
+        rng: np.random.Generator,
+        *,
+        drop: bool = False,
+        rows_allowed: float = math.inf,
+    ) -> None:
+        self.system, self.x0, self.rtol, self.rng = system, x0, rtol, rng
+        self.drop = drop  # whether rows that are far off may be left out
+        self._begin = begin
+        self.words: list[str] = []
+        self.run: Any = None  # the Run of the stage, once it has begun
+        self.choice: Choice | None = first_choice(system, rtol, rows_allowed)
+        self.start: tuple[np.ndarray, np.ndarray | None] = (x0, None)  # see `_start_of`
+        self.least_squares: Run | None = None  # what was found with all rows, while others look for wild ones
+        self.seen, self.remark = "", ""  # what was seen of wild rows; what to say of them after all else
+        self.most_rows = math.inf  # that may have been read when these have done so
+
+    def go(self) -> Status:
+        """Solve, or go on with it; return how the last stage ended."""
+        if self.least_squares is not None:
+            return self._without_wild_rows(self.least_squares, self.seen)
+        while self.choice is not None:
+            status = self._stage(self.choice)
+            suspicious = any(monitor.suspicious for monitor in self.run.monitors)
+            self.choice = next_choice(
+                self.system, self.choice.method, status,
+                suspicious=suspicious, outside=self.run.cut_off, sharing=rows_share_much(self.system, status, self.rng),
+            )  # fmt: skip
+            if self.choice is not None and self.run.rows_allowed < self.system.n_rows:  # it would read all at once
+                return Status.MAX_PASSES
+            if self.choice is not None:
+                self.start, self.run = self._start_of(self.choice.method), None
+        torn = isinstance(self.run.method, Refined) and status is Status.CONVERGED and is_plain(self.system)
+        seen = self._wild_rows() if torn else ""
+        if seen and self.drop:
+            return self._without_wild_rows(self.run, seen)
+        self.remark = FOR_FAR_ROWS.format(seen) if seen else ""
+        return status
+
+    def _stage(self, choice: Choice) -> Status:
+        """Run one method."""
+        if self.run is None:
+            says = SAYS[choice.method.name]
+            if choice.method.least_squares and self.system.bounds is not None:
+                says = says.replace("solution", "solution within the bounds")
+            self.words.append(choice.why + says)
+            x0, probe = self.start
+            self.run = self._begin(choice.method, x0, self._watch)
+            self.run.probe = probe
+        return self.run.go()
+
+    def _start_of(self, method: Method) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return where the next method starts, and a vector that the error there is like, if one is known.
+
+        Where random rows have led, if that is nearer; else x0. The error of an x that others have left is like no
+        random vector. Without that its estimate could not be trusted at once, which costs more than has been gained.
+        """
+        system, last, start = self.system, self.run, (self.x0, None)
+        plain = system.n_rhs == 1 and system.bounds is None and not system.stored and not self.x0.any()
+        if not plain or not isinstance(method, Refined) or not isinstance(last.method, Randomized | Deflated):
+            return start
+        order, _ = system.sample(ROWS_TO_CHECK, self.rng)
+        off, b = residuals_of(system, order, last.x), system.b[order]
+        return (last.x.copy(), self._like_the_error(last)) if off @ off < b @ b else start
+
+    def _like_the_error(self, last: Run) -> np.ndarray:
+        """Return a vector that is like the error of an x that random rows have led to.
+
+        It consists of what they have left of the error at the start, as they have of the probe, and of what noise has
+        added since, alike in all directions.
+        """
+        left, added = last.iterates[-1], self.rng.standard_normal(self.system.n_columns)
+        mixed = left / (norm(left) or 1.0) + added / norm(added)
+        return mixed / norm(mixed)
+
+    def _watch(self, monitor: Monitor) -> Status | None:
+        """End the stage, which only random rows ask about, when it is clear that something else is faster."""
+        return Status.SLOW if is_hopeless(monitor) else None
+
+    def _without_wild_rows(self, least_squares: Run, seen: str) -> Status:
+        """Look for an x without the few rows that tear at the least-squares solution; if there is none, keep that."""
+        why = f"{seen}, so 'quantile' looked for an x without them"
+        if self.least_squares is None:
+            self.seen = seen
+            self.words.append(f"{why}.")
+            most = _ROWS_TO_LEAVE_OUT * max(self.system.n_columns, _FEWEST_COLUMNS)  # it is a look aside
+            self.most_rows = float(self.system.rows_read + most)
+            self.run, self.least_squares = self._look_aside(), least_squares
+        try:
+            found = self.run.go()
+        except OutOfRange:  # rows whose b are zero lead to an x of zero, which says nothing about the others
+            found = Status.INCONSISTENT
+        if found is Status.CONVERGED and self.run.off.size:
+            return found
+        self.run = least_squares
+        if found in (Status.CONVERGED, Status.INCONSISTENT, Status.SLOW, Status.PRECISION):
+            self.words[-1] = f"{why}, but the others do not agree either: x is the least-squares solution of all."
+            return Status.CONVERGED
+        self.words[-1] = f"{why}, but was stopped before it was done: x is the least-squares solution of all."
+        return found if found in (Status.STOPPED, Status.INTERRUPTED) else Status.CONVERGED
+
+    def _look_aside(self) -> Run:
+        """Return a run that looks for an x without wild rows."""
+        run = self._begin(Quantile(), self.x0)
+        run.check = "full"  # so that all of them are listed
+        run.max_rows = min(run.max_rows, self.most_rows)
+        return run
+
+    def _wild_rows(self) -> str:
+        """Say whether a few rows are further off than the noise of the others would put them; nothing if not."""
+        system, x = self.system, self.run.x
+        if system.n_rhs > 1 or system.residual_norm <= CLEAN * system.norm_b:  # 'quantile' takes only one
+            return ""
+        if system.n_rows < TALL * system.n_columns:  # some rows could be satisfied whatever they say
+            return ""
+        order = np.arange(system.n_rows)[rows_for_the_tail(system.n_rows)]
+        return far_rows(residuals_of(system, order, x), system.n_rows, system.residual_norm)
+
+    saved: ClassVar[dict[str, Kind]] = {"words": listed(text), "most_rows": number, "seen": text, "remark": text}
+    derived: ClassVar[tuple[str, ...]] = (
+        "system", "x0", "rtol", "rng", "drop", "_begin", "run", "choice", "start", "least_squares",
+    )  # fmt: skip
+
+    def state(self) -> dict[str, Any]:
+        """Return which stage it is, and how far that has got."""
+        choice, found = self.choice, self.least_squares
+        return {
+            **state_of(self),
+            "choice": None if choice is None else {"why": choice.why, "method": _name_of(choice.method)},
+            "run": self.run.state(),
+            "least_squares": None if found is None else [_name_of(found.method), found.state(done=True)],
+        }
+
+    def restore(self, state: Any) -> None:
+        """Go on with that stage."""
+        sizes = self.system.sizes
+        fill(self, state, sizes, besides=("choice", "run", "least_squares"))
+        self.choice = optional(named(Choice, why=text, method=self._method_named))(state["choice"], sizes)
+        if state["least_squares"] is not None:
+            if self.choice is not None or self.system.n_rhs > 1 or not is_plain(self.system):
+                raise StateError("least_squares: expected none")
+            method, found = tuple_of(self._method_named, in_place)(state["least_squares"], sizes)
+            self.least_squares = self._begin(method, self.x0)
+            self.least_squares.restore(found, done=True)
+            self.run = self._look_aside()
+        elif self.choice is not None:
+            self.run = self._begin(self.choice.method, self.x0, self._watch)
+        else:
+            raise StateError("choice: expected one")
+        self.run.restore(state["run"])
+
+    def _method_named(self, state: Any, _: Any) -> Method:
+        """Return the method that a state that was read tells of, if it can be a stage of this solve."""
+        kinds = {kind.name: kind for kind in (Deflated, Direct, Randomized, Refined)}
+        parameters = dict(state) if isinstance(state, dict) else {}
+        name = parameters.pop("name", None)
+        if not isinstance(name, str) or name not in kinds or not set(map(type, parameters.values())) <= {str, bool}:
+            raise StateError("method: expected a name and parameters")
+        try:
+            method = kinds[name](**parameters)
+        except (TypeError, ValueError) as error:
+            raise StateError(f"method: {error}") from None
+        if self.system.n_rhs > 1 and not method.takes_many:
+            raise StateError(f"method: expected one for several right-hand sides, got {name}")
+        return method
+
+
+def _name_of(method: Method) -> dict[str, Any]:
+    """Return the name of a method and its parameters, as far as others than the defaults were given."""
+    given, usual = method.parameters(), type(method)().parameters()
+    return {"name": method.name, **{key: value for key, value in given.items() if value != usual[key]}}

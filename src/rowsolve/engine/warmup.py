@@ -1,0 +1,76 @@
+"""Loading or compiling the kernels before the clock starts."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from rowsolve.engine.check import full_check, residuals_of, sampled_check
+from rowsolve.estimate.monitor import Tolerance
+from rowsolve.kernels.gram import add_products, room_for_products
+from rowsolve.kernels.rows import CSRRows, DenseRows, frozen
+from rowsolve.kernels.sweep import sweep
+from rowsolve.methods.base import Method, RowMethod, StepMethod
+from rowsolve.methods.oblivious import Chains, chains_pay
+from rowsolve.problem.system import System
+from rowsolve.sources import Source
+
+__all__ = ["warm_up"]
+
+_warm: set[Any] = set()
+
+
+def warm_up(method: Method, source: Source, threads: int, *, many: bool = False) -> float:
+    """Run `method` once on a few rows of the same kind as those of `source`; return the seconds it took."""
+    layout = ((part.dtype, part.flags.c_contiguous, part.flags.f_contiguous) for part in source.rows)
+    chained = not many and chains_pay(method, source.shape[1], source.entries_per_row, threads)
+    kind = (method, chained, many, type(source.rows), *layout)
+    if kind in _warm:
+        return 0.0
+    started = time.perf_counter()
+    rows = _a_few_rows(source.rows)
+    small = {key: 3 for key, value in method.parameters().items() if type(value) is int and value > 3}
+    method = replace(method, **small)  # type: ignore[type-var]
+    system = System(Source(rows, (8, 3), 3.0, 0.0), frozen(np.ones((8, 2) if many else 8)))
+    rng, iterates, drops = np.random.default_rng(0), np.ones((3 if many else 2, 3)), np.zeros(3 if many else 2)
+    x = iterates[:-1] if many else iterates[0]
+    if isinstance(method, RowMethod):
+        plan = method.prepare(system, rng)
+        order = method.advance(plan, iterates, 8, rng, drops)
+        if chained:
+            plan.chains = Chains(plan, 2)
+            method.advance(plan, iterates, 8, rng, drops)
+        if not many:
+            sweep(system.rows, system.b, order, iterates, drops, system.odd)
+    elif isinstance(method, StepMethod):
+        steps: Any = method.steps(system, x, Tolerance(1e-6, 0.0, 1e-16), rng)
+        next(steps)
+        if hasattr(steps, "set_out"):  # it may do without passes here
+            steps.set_out()
+        if isinstance(rows, DenseRows):  # so few rows are multiplied by BLAS
+            add_products(rows.values, frozen(np.ones((8, 1))), 3, 0, 8, room_for_products(3, 1))
+    limit = np.array([np.inf])
+    sampled_check(system, x, limit, rng)
+    if not many:
+        residuals_of(system, np.arange(2), x)
+    full_check(system, x, limit)
+    _warm.add(kind)
+    return time.perf_counter() - started
+
+
+def _a_few_rows(rows: DenseRows | CSRRows) -> DenseRows | CSRRows:
+    """Return 8 rows of 3 numbers, of the same type to the compiler as `rows`; different, so that they form clusters."""
+    few = 1.0 + np.arange(24.0).reshape(8, 3) ** 2 % 7.0
+    if isinstance(rows, CSRRows):
+        data = frozen(few.astype(rows.data.dtype).ravel())
+        indices = frozen(np.tile(np.arange(3, dtype=rows.indices.dtype), 8))
+        return CSRRows(data, indices, frozen(np.arange(0, 25, 3, dtype=rows.indptr.dtype)))
+    flags = rows.values.flags
+    if flags.c_contiguous:
+        return DenseRows(frozen(few.astype(rows.values.dtype)))
+    if flags.f_contiguous:
+        return DenseRows(frozen(few.astype(rows.values.dtype, order="F")))
+    return DenseRows(frozen(np.repeat(np.repeat(few, 2, axis=0), 2, axis=1).astype(rows.values.dtype)[::2, ::2]))

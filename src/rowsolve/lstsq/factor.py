@@ -1,0 +1,387 @@
+"""A triangle R with ``R'R`` close to ``A'A``, from a sample of the rows or from all of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rowsolve.checkpoint.state import (
+    Kind,
+    Sizes,
+    StateError,
+    array,
+    check_keys,
+    flag,
+    integer,
+    optional,
+    row_numbers,
+    state_of,
+)
+from rowsolve.kernels.gradient import add_gram, solve_factored, solve_transposed, solve_upper
+from rowsolve.kernels.rows import CSRRows, distances, frozen, residuals
+from rowsolve.lstsq.normal import factor_gram
+from rowsolve.lstsq.orthogonal import pivoted, scaled_columns
+from rowsolve.lstsq.state import compress
+from rowsolve.lstsq.triangle import Triangle, triangulate
+from rowsolve.parallel.blas import blas_threads
+from rowsolve.parallel.vectors import norm, norms
+from rowsolve.policy.prices import QR_PER_PRODUCT
+from rowsolve.problem.system import Part, System
+
+__all__ = [
+    "Factor",
+    "factor_of",
+    "gather",
+    "larger_of",
+    "noise_of",
+    "products_of_gram",
+    "rows_beyond",
+]
+
+_CLEARLY_FULL = 100.0  # times the cut at which a rank ends: the reciprocal condition of a triangle that needs no pivots
+_ROUNDED = 1e5  # units of rounding that a Gram matrix may leave of A z, if z is null
+_IN_RANGE = 1e60  # entries whose squares are well in range
+_BESIDE = 1e-10  # cosine between a row and a direction that it has nothing of, as rounding leaves it
+_ROOM, _MUCH_ROOM = 2e7, 2e8  # bytes of rows gathered at a time
+_POWER_STEPS, _SETTLED = 12, 1.05
+_VECTORS = 4
+
+
+@lru_cache(maxsize=8)  # to start a generator takes longer than to factor a small system
+def noise_of(size: int) -> np.ndarray:
+    """Return a few random vectors, always the same."""
+    return frozen(np.random.default_rng(0).standard_normal((_VECTORS, size)))
+
+
+class Factor:
+    """``R'R`` for ``A'A + damp**2``: a triangle of the columns of A, or of as many as are independent.
+
+    Where columns depend on others, R is that of `columns`, chosen by pivoting, `rows` are its rows with all columns of
+    A, and `null` holds an orthonormal basis of the directions that are in no row.
+
+    Attributes
+    ----------
+    n_rows : int
+        Of how many rows of A it was made.
+    has_gap : bool
+        Whether the singular values that count are clearly apart from those that do not.
+    """
+
+    def __init__(
+        self,
+        n_rows: int,
+        triangle: np.ndarray,
+        rows: np.ndarray | None = None,
+        columns: np.ndarray | None = None,
+        *,
+        has_gap: bool = True,
+    ) -> None:
+        self.n_rows, self.has_gap = n_rows, has_gap
+        self._triangle, self._rows, self._columns = triangle, rows, columns
+        self._null = None if rows is None else _null_space(triangle, rows, columns)
+
+    @property
+    def deficient(self) -> bool:
+        """Whether some directions are in no row."""
+        return self._null is not None
+
+    @property
+    def rank(self) -> int:
+        """The number of directions that rows tell apart."""
+        return len(self._triangle)
+
+    @cached_property
+    def condition(self) -> float:
+        """The ratio of the largest to the smallest singular value that is not zero, within some 20%."""
+        if not self.rank:
+            return 1.0
+        R: Any = self._triangle if self._rows is None else self._rows
+        condition = 0.0
+        v = noise_of(self._n_columns)[:2].astype(R.dtype)
+        self.project(v)
+        for _ in range(_POWER_STEPS):
+            v /= np.linalg.norm(v, axis=1, keepdims=True)
+            v[0] = R.T @ (R @ v[0])
+            both = v[[1, 1]].astype(float)
+            self.solve(both)
+            v[1], before = both[0], condition
+            condition = math.sqrt(float(np.linalg.norm(v[0])) * float(np.linalg.norm(both[0])))
+            if condition < _SETTLED * before:
+                break
+        return condition
+
+    def solve(self, vectors: np.ndarray) -> None:
+        """Replace each of `vectors` by ``(R'R)**-1`` times it, of least norm."""
+        self.project(vectors)
+        part = vectors if self._columns is None else vectors[:, self._columns]
+        even = np.vstack([part, part[:1]]) if len(part) % 2 else part
+        solve_factored(self._triangle, even)
+        self._put(even[: len(part)], vectors)
+
+    def _put(self, part: np.ndarray, vectors: np.ndarray) -> None:
+        """Write what belongs to the columns of R into `vectors`, without what lies in no row."""
+        if self._columns is None:
+            vectors[:] = part
+            return
+        vectors[:] = 0.0
+        vectors[:, self._columns] = part
+        self.project(vectors)
+
+    def spread_noise(self, noise: np.ndarray) -> None:
+        """Replace each of `noise`, random vectors of p numbers, by the error in x that as random a noise in b makes."""
+        assert not self.deficient
+        noise[:] = np.einsum("cj,ji->ci", noise, self._triangle)  # not by BLAS: see `solve_transposed`
+        self.solve(noise)
+
+    def project(self, vectors: np.ndarray) -> None:
+        """Take away from `vectors` what lies in no row."""
+        if self._null is not None:
+            with blas_threads(len(vectors) * self._null.size, 1):
+                vectors -= (vectors @ self._null.T) @ self._null
+
+    @cached_property
+    def spread(self) -> float:
+        """The Frobenius norm of ``A**+``, by which noise in b spreads to x; estimated by a few random vectors.
+
+        One small singular value may be nearly all of it, and all of them may have little of its direction, but they
+        have nothing else when they are spread: so they are asked again.
+        """
+        if not self.rank:
+            return 0.0
+        vectors = noise_of(self._n_columns).copy()
+        self.project(vectors)
+        noise = vectors if self._columns is None else np.ascontiguousarray(vectors[:, self._columns])
+        solve_transposed(self._triangle, noise)
+        spread = norms(noise)
+        noise /= spread[:, None]
+        solve_upper(self._triangle, noise)
+        self._put(noise, vectors)
+        return larger_of(spread, norms(vectors))
+
+    @property
+    def _n_columns(self) -> int:
+        return self.rank if self._rows is None else self._rows.shape[1]
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """The norms of the columns of R, which are those of A."""
+        rows = self._triangle if self._rows is None else self._rows
+        return np.sqrt(np.einsum("ij,ij->j", rows, rows))
+
+    @cached_property
+    def harm(self) -> float:
+        """How sums over rows spread to x: the sum that column j takes part in is rounded by its length.
+
+        So the units of the columns do not matter.
+        """
+        return self.spread_sums(self.lengths)
+
+    def spread_sums(self, sizes: np.ndarray) -> float:
+        """Return the Frobenius norm of ``(R'R)**-1 D``, where D is diagonal with `sizes`.
+
+        By random vectors that are asked twice, as in `spread`.
+        """
+        sums = sizes * noise_of(sizes.size)
+        self.solve(sums)
+        spread = norms(sums)
+        sums /= np.where(spread > 0.0, spread, 1.0)[:, None]
+        self.solve(sums)
+        return larger_of(spread, norms(sizes * sums))
+
+    saved: ClassVar[dict[str, Kind]] = {  # what it is made of, in the order of the arguments
+        "n_rows": integer(1, "n"),
+        "_triangle": array("rank", "rank"),
+        "_rows": optional(array("rank", "p")),
+        "_columns": optional(row_numbers("rank", of="p")),
+        "has_gap": flag,
+    }
+    derived: ClassVar[tuple[str, ...]] = ("_null", "condition", "spread", "lengths", "harm")
+
+    def state(self) -> dict[str, Any]:
+        """Return what it is made of."""
+        return state_of(self)
+
+    @classmethod
+    def from_state(cls, state: Any, sizes: Sizes) -> Factor:
+        """Return the factor with that state."""
+        check_keys(state, cls.saved)
+        own = dict(sizes)
+        n_rows, triangle, rows, columns, has_gap = (kind(state[name], own) for name, kind in cls.saved.items())
+        if (rows is None) is not (columns is None) or (rows is None and len(triangle) != sizes["p"]):
+            raise StateError("_triangle: expected one of all columns, or rows and columns")
+        if rows is not None and np.unique(columns).size != len(columns):
+            raise StateError("_columns: expected each once")
+        return cls(n_rows, triangle, rows, columns, has_gap=has_gap)
+
+
+def _null_space(triangle: np.ndarray, rows: np.ndarray, columns: Any) -> np.ndarray:
+    """Return an orthonormal basis, one vector in each row, of the directions that `rows` leave out."""
+    from scipy.linalg import qr, solve_triangular
+
+    rank, p = rows.shape
+    others = np.setdiff1d(np.arange(p), columns)
+    basis = np.zeros((p, p - rank))
+    basis[others, np.arange(p - rank)] = 1.0
+    if rank:
+        basis[columns] = -solve_triangular(triangle, rows[:, others], check_finite=False)
+    return np.ascontiguousarray(qr(basis, mode="economic", check_finite=False)[0].T)
+
+
+def larger_of(once: np.ndarray, twice: np.ndarray) -> float:
+    """Return how far random vectors are spread: as a rule, or by the worst of them when they are asked again."""
+    return max(norm(once) / math.sqrt(once.size), float(twice.max()))
+
+
+def factor_of(system: System, order: np.ndarray) -> Factor:
+    """Factor ``A'A + damp**2`` as the rows in `order`, which stand for all, give it; they are counted as read.
+
+    By Cholesky of their Gram matrix while its digits suffice; else by QR; and by singular values where those rows do
+    not tell all directions apart. Raise `TooLong` if there is not the time for the next of these.
+    """
+    system.count(order)
+    p, stand_for = system.n_columns, math.sqrt(system.n_rows / order.size)
+    damp = system.damp / stand_for
+    system.make_sure_of_time(products_of_gram(system, order.size) + p**3 / 3)
+    gram = _gram(system, order) if order.size >= p or damp else None
+    if gram is not None:
+        with blas_threads(p**3 / 6, system.threads):
+            found = factor_gram(gram, damp)
+            if found is not None:
+                rows, columns = stand_for * found.rows(), found.columns
+                if columns is None:
+                    return Factor(order.size, rows)
+                factor = Factor(order.size, np.ascontiguousarray(rows[:, columns]), rows, columns.astype(np.int64))
+                if _is_null(system, order, factor):
+                    return factor
+    system.make_sure_of_time(QR_PER_PRODUCT * (order.size * float(p) ** 2 + 2.0 * float(p) ** 3))
+    with blas_threads(order.size * float(p) ** 2, system.threads):
+        return _by_qr(system, order, damp, stand_for)
+
+
+def products_of_gram(system: System, n_rows: int) -> float:
+    """Return how many multiplications the Gram matrix of so many rows takes."""
+    return (
+        n_rows
+        * system.entries_per_row
+        * (system.entries_per_row if isinstance(system.rows, CSRRows) else system.n_columns / 2)
+    )
+
+
+def gather(part: Part, n_columns: int, room: float = _ROOM) -> Iterator[np.ndarray]:
+    """Yield the rows of a part as dense arrays of about `room` bytes."""
+    rows, order = part.rows, part.order
+    n_rows = rows.indptr.size - 1 if isinstance(rows, CSRRows) else len(rows.values)
+    size = max(1, int(min(order.size, room / (8 * n_columns))))
+    for first in range(0, order.size, size):
+        piece: Any = order[first : first + size]
+        if order.size == n_rows:
+            piece = slice(first, first + size)  # no copy of what is there as a whole
+        if isinstance(rows, CSRRows):
+            from scipy import sparse
+
+            yield sparse.csr_array(tuple(rows), shape=(n_rows, n_columns))[piece].toarray().astype(float)
+        else:
+            yield rows.values[piece].astype(float, copy=False)
+
+
+def rows_beyond(system: System, factor: Factor | None, rng: np.random.Generator) -> np.ndarray:
+    """Make one pass; return the rows that reach directions in which those that were factored have nothing.
+
+    A random one of these directions stands for all. Without a `factor`, all rows so far were zero.
+    """
+    z = rng.standard_normal(system.n_columns)
+    if factor is not None:
+        assert factor._null is not None
+        z = z @ factor._null.T @ factor._null
+    z /= norm(z)
+    found = [np.empty(0, np.int64)]
+    for piece in system.pieces():
+        order, out = np.arange(piece.start, piece.stop), np.empty(piece.n_rows)
+        distances(piece.rows, np.zeros(piece.stop), order, z, out, 1.0, system.odd)
+        found.append(piece.first + order[~(out <= _BESIDE)])
+    return np.concatenate(found)
+
+
+def _is_null(system: System, order: np.ndarray, factor: Factor) -> bool:
+    """Tell whether no row reaches the directions that a Gram matrix, which knows half of the digits, calls null."""
+    assert factor._null is not None
+    n_null, limit = len(factor._null), max(order.size, system.n_columns, _ROUNDED) * float(np.finfo(float).eps)
+    for z in noise_of(n_null)[:2] @ factor._null:
+        reached = 0.0
+        for part in system.parts(order):
+            out = np.empty(part.order.size)
+            residuals(part.rows, part.of(system.largest_b) * 0.0, part.order, z, out)
+            reached += float(out @ out)
+        if not math.sqrt(reached) <= limit * norm(factor.lengths * z):
+            return False
+    system.rows_read += 2 * order.size
+    return True
+
+
+def _gram(system: System, order: np.ndarray) -> np.ndarray | None:
+    """Return the upper triangle of the Gram matrix of the rows in `order`; None if their squares leave the range."""
+    p = system.n_columns
+    gram = np.zeros((p, p))
+    for part in system.parts(order):
+        if isinstance(part.rows, CSRRows):
+            add_gram(part.rows, part.order, gram)
+        else:
+            for rows in gather(part, p):
+                gram += compress(rows, np.empty((len(rows), 0)), system.threads).gram
+    trace = float(gram.trace())
+    if not math.isfinite(trace):
+        find_odd_rows(system, order)
+    return gram if 1.0 / _IN_RANGE**2 < trace / p < _IN_RANGE**2 else None
+
+
+def _by_qr(system: System, order: np.ndarray, damp: float, stand_for: float) -> Factor:
+    """Factor by QR, piece by piece, with pivots at the end if a rank is missing."""
+    from scipy.linalg import lapack
+
+    p = system.n_columns
+    state = Triangle(np.zeros((p, p)), np.zeros((p, 0)), np.zeros(0), 0)  # no right-hand sides
+    for part in system.parts(order):
+        for rows in gather(part, p, room=min(_MUCH_ROOM, system.room / 8)):
+            state = state.merge(triangulate(rows, np.empty((len(rows), 0)), system.threads))
+    triangle = state.damped(damp).triangle if damp else state.triangle[: order.size]
+    if not np.isfinite(triangle).all():
+        find_odd_rows(system, order)
+    lengths = scaled_columns(triangle)
+    scaled, cut = triangle / lengths, max(order.size, p) * float(np.finfo(float).eps)
+    if len(triangle) == p and triangle.diagonal().all():
+        rcond, _ = lapack.dtrcon(scaled, uplo="U")
+        if rcond > _CLEARLY_FULL * cut:
+            return Factor(order.size, np.ascontiguousarray(stand_for * triangle))
+    found = pivoted(scaled, cut)
+    return _independent(order.size, stand_for * found.rows, found.order, lengths, has_gap=found.has_gap)
+
+
+def _independent(n_rows: int, rows: np.ndarray, order: np.ndarray, lengths: np.ndarray, *, has_gap: bool) -> Factor:
+    """Return the factor with these `rows`, whose columns are in another `order` and have been divided by `lengths`."""
+    rank = len(rows)
+    if rank == len(order):
+        return Factor(n_rows, _upper((rows * lengths[order])[:, np.argsort(order)]), has_gap=has_gap)
+    whole = np.empty((rank, len(order)))
+    whole[:, order] = rows
+    whole *= lengths
+    columns = order[:rank].astype(np.int64)
+    return Factor(n_rows, np.ascontiguousarray(whole[:, columns]), whole, columns, has_gap=has_gap)
+
+
+def _upper(rows: np.ndarray) -> np.ndarray:
+    """Return the triangle that has the same Gram matrix as a square matrix."""
+    from scipy.linalg import qr
+
+    return np.ascontiguousarray(qr(rows, mode="r", check_finite=False)[0])
+
+
+def find_odd_rows(system: System, order: np.ndarray) -> None:
+    """Raise for the row in `order` that is not finite, or whose squares leave the range of float64."""
+    for part in system.parts(order):
+        zero, out = np.zeros(system.n_columns), np.empty(part.order.size)
+        distances(part.rows, part.of(system.largest_b), part.order, zero, out, 0.0, system.odd)
+    system.look_at_odd_rows()

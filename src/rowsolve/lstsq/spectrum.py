@@ -1,0 +1,188 @@
+"""What a few rows tell of the singular values of A: whether some stand out, and whether the others are alike.
+
+Rows that share something (a column that is not centred, the centroids of clusters) give A a few singular values far
+above the others. They hold up random rows, and conjugate gradients, once for each and again for rounding, although the
+directions that belong to them are easily found. When these are known as equations, or gradients are shrunk along them,
+the pace is that of the others.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rowsolve.checkpoint.state import array, integer, named, number, optional, sided
+from rowsolve.kernels.gradient import add_gradients
+from rowsolve.lstsq.factor import gather
+from rowsolve.parallel.blas import blas_threads
+from rowsolve.policy.least_squares import LOOK_BLOCK, LOOK_SHARE
+from rowsolve.problem.system import Piece, System
+
+__all__ = [
+    "OUTLIERS", "SPECTRUM", "Outliers", "Shared", "Spectrum", "look_at_spectrum", "outliers_of",
+]  # fmt: skip
+
+_ROWS = 512  # that are looked at
+_PAIRED = 128  # of these, whose angles are measured
+_POWER_STEPS = 2
+_STANDS_OUT = 4.0  # times the last of the block
+_SAME = 0.5  # cosine of the angle between what a sample and all rows take for the outlying directions
+_NOTHING = 1e-24  # of a sum of squares: rounding
+_EVEN = 1.5  # see `_unevenness`: up to that conjugate gradients are not slow
+
+
+class Outliers(NamedTuple):
+    """Directions of the largest singular values: orthonormal `vectors`, one in each row.
+
+    `weights` are the mean of the other eigenvalues of ``A'A`` over theirs; `largest` is the largest of theirs.
+    """
+
+    vectors: np.ndarray
+    weights: np.ndarray
+    largest: float
+
+    def level(self, gradients: np.ndarray) -> None:  # gradients: INOUT
+        """Shrink each of `gradients` along the outlying directions to what the others are."""
+        gradients += ((gradients @ self.vectors.T) * (self.weights - 1.0)) @ self.vectors
+
+
+class Shared(NamedTuple):
+    """What some rows share: combinations of them in the directions in which they are far larger than in others.
+
+    ``equations @ x = targets`` holds as far as the rows agree. `mean` is the sum of squares of all `n_rows` in another
+    direction, as a rule.
+    """
+
+    equations: np.ndarray
+    targets: np.ndarray
+    n_rows: int
+    mean: float
+
+
+class Spectrum(NamedTuple):
+    """How uneven the eigenvalues of ``A'A`` seem to be (see `_unevenness`), but for what rows share, if anything."""
+
+    unevenness: float = 1.0
+    shared: Shared | None = None
+
+    @property
+    def even(self) -> bool:
+        """Whether conjugate gradients are not slow."""
+        return self.unevenness <= _EVEN
+
+
+# What is looked for in a state that was read (see `rowsolve.checkpoint.state`).
+OUTLIERS = named(Outliers, vectors=array("outliers", "p"), weights=array("outliers"), largest=number)
+_SHARED = named(Shared, equations=array("r", "p"), targets=sided("r"), n_rows=integer(1, "n"), mean=number)
+SPECTRUM = named(Spectrum, unevenness=number, shared=optional(_SHARED))
+
+
+def look_at_spectrum(system: System, rng: np.random.Generator) -> Spectrum:
+    """Look at some random rows of A, which are counted, unless that has been done before."""
+    if system.spectrum is None:
+        system.spectrum = _spectrum_of(
+            system, np.sort(system.sample(min(_ROWS, system.n_rows // LOOK_SHARE), rng)[0]), rng
+        )
+    return system.spectrum
+
+
+def _rows_of(system: System, order: np.ndarray) -> np.ndarray:
+    system.count(order)
+    (part,) = system.parts(order)
+    (rows,) = gather(part, system.n_columns, room=np.inf)
+    return rows
+
+
+def _spectrum_of(system: System, order: np.ndarray, rng: np.random.Generator) -> Spectrum:
+    damp_sq = system.damp**2 * order.size / system.n_rows  # as much of it as there are rows
+    some = _rows_of(system, order[:: max(1, order.size // _PAIRED)])
+    share = len(some) / order.size
+    with blas_threads(order.size * float(system.n_columns) * LOOK_BLOCK, 1):
+        unevenness = _unevenness(some, share * damp_sq)
+        if unevenness > _EVEN and (rank := _rank_of(some)) < len(some):  # what no row reaches slows nothing down
+            unevenness *= rank / system.n_columns
+        if not _EVEN < unevenness < np.inf:  # or out of range, which others will tell
+            return Spectrum()
+        rows = _rows_of(system, order)
+        found = _outlying(rows, rng)
+        rest = some - (some @ found.T) @ found
+        if np.vdot(rest, rest) <= _NOTHING * np.vdot(some, some):  # of so low a rank a few steps are all it takes
+            return Spectrum()
+        if not len(found) or not _unevenness(rest, share * damp_sq) <= _EVEN:
+            return Spectrum(unevenness)
+        inside = rows @ found.T
+        mean = (np.vdot(rows, rows) - np.vdot(inside, inside)) / (system.n_columns - len(found)) + damp_sq
+        mix = _orthonormal(inside.T)
+        return Spectrum(shared=Shared(mix @ rows, mix @ system.b[order], order.size, float(mean)))
+
+
+def outliers_of(system: System, shared: Shared | None) -> Outliers | None:
+    """Return the directions that rows share as all of them have it; None if they share nothing, or something else.
+
+    What a sample tells of a direction is not enough: the value left beside it would still be a multiple of the others.
+    So one more power step is taken, with all rows.
+    """
+    if shared is None:
+        return None
+    found, mean = _orthonormal(shared.equations), shared.mean * system.n_rows / shared.n_rows
+    moved = _gram_times(system, found)
+    basis = _orthonormal(moved)
+    overlap = found @ basis.T
+    if not np.linalg.svd(overlap, compute_uv=False)[-1] > _SAME:
+        return None
+    # Outlying directions keep to themselves: in the new basis A'A is what takes the old one to where it has moved.
+    matrix = np.linalg.solve(overlap, moved @ basis.T)
+    values, turn = np.linalg.eigh((matrix + matrix.T) / 2.0)
+    return Outliers(turn.T @ basis, mean / values, float(values[-1])) if values[0] > mean else None
+
+
+def _gram_times(system: System, vectors: np.ndarray) -> np.ndarray:
+    """Return ``(A'A + damp**2) v`` for each of `vectors`: a pass for each two, which is faster than BLAS for a few."""
+    pairs = np.vstack([vectors, vectors[: len(vectors) % 2]]).reshape(-1, 2, system.n_columns)
+    found = system.damp**2 * pairs
+    for k, pair in enumerate(pairs):
+        parts: dict[int, np.ndarray] = {}
+
+        def add(piece: Piece, start: int, stop: int, _: np.ndarray, pair=pair, parts=parts) -> None:
+            out = parts[piece.first + start] = np.zeros_like(pair)
+            add_gradients(piece.rows, piece.of(system.largest_b), 0.0, start, stop, pair, out, np.zeros(2))
+
+        system.pass_over(add)
+        for start in sorted(parts):  # the same sum whichever thread was first
+            found[k] -= parts[start]
+    return found.reshape(-1, system.n_columns)[: len(vectors)]
+
+
+def _unevenness(rows: np.ndarray, damp_sq: float) -> float:
+    """Return the mean square of the eigenvalues of ``A'A``, as far as `rows` can tell, over their squared mean.
+
+    It is 1 if all are the same, and half the logarithm of the condition of ``A'A`` where they decay geometrically. That
+    is p times the mean squared cosine between two rows, weighted by their squared lengths.
+    """
+    products, p = rows @ rows.T, rows.shape[1]
+    sizes_sq = products.diagonal().copy()
+    np.fill_diagonal(products, 0.0)
+    uneven = p * np.vdot(products, products) / (np.sum(sizes_sq) ** 2 - np.sum(sizes_sq**2))
+    mean = np.sum(sizes_sq) / p
+    return float((uneven * mean**2 + 2.0 * mean * damp_sq + damp_sq**2) / (mean + damp_sq) ** 2)
+
+
+def _rank_of(rows: np.ndarray) -> int:
+    """Return the rank of a few rows, as far as their squares tell."""
+    values = np.linalg.eigvalsh(rows @ rows.T)
+    return int((values > len(rows) * np.finfo(float).eps * values[-1]).sum())
+
+
+def _outlying(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return orthonormal directions in which `rows` are far larger than in others, by subspace iteration."""
+    block = rng.standard_normal((LOOK_BLOCK, rows.shape[1]))
+    for _ in range(_POWER_STEPS):
+        block = _orthonormal((rows @ block.T).T @ rows)
+    products = rows @ block.T
+    values, turn = np.linalg.eigh(products.T @ products)
+    return turn[:, values > _STANDS_OUT * values[0]].T @ block
+
+
+def _orthonormal(vectors: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(np.linalg.qr(vectors.T)[0].T)

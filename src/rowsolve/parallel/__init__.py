@@ -1,0 +1,6 @@
+"""Threads: the cores of the machine, calls that run side by side, and the threads of BLAS.
+
+Products of vectors that need no BLAS are here too.
+
+May import: nothing.
+"""

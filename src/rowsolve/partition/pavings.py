@@ -1,0 +1,90 @@
+"""Four ways to partition rows into blocks, to be compared by ``(m, alpha, beta)``, set-up cost and convergence."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+
+from rowsolve.partition.clusters import cluster_rows, partition_across
+from rowsolve.problem.system import System
+
+__all__ = ["KINDS", "blocks_of", "incoherence_transform"]
+
+KINDS = ("random", "incoherent", "subset", "cluster")
+_POWER_STEPS = 20  # enough for the first digit of a norm
+
+
+def blocks_of(system: System, kind: str, n_blocks: int | None, rng: np.random.Generator) -> list[np.ndarray]:
+    """Partition the nonzero rows of `system` into blocks.
+
+    ``"random"`` (and ``"incoherent"``, whose rows have been transformed before): a random partition.
+    ``"subset"``: again and again the best-conditioned rows of those left, by QR with pivoting, as column subset
+    selection does. ``"cluster"``: one row of each of ``n / n_blocks`` clusters.
+
+    If `n_blocks` is not given, it is the squared spectral norm of the normalised rows: with as many random
+    blocks, ``beta <= 6 log(1 + n)`` with probability ``1 - 1 / n``.
+    """
+    rows, norms_sq = _nonzero_rows(system)
+    if rows.size == 0:
+        return []
+    count = n_blocks or _default_count(system, rows, norms_sq, rng)
+    if count > rows.size:
+        raise ValueError(f"`n_blocks` must be at most the number of nonzero rows, {rows.size}, got {count}.")
+    if kind == "cluster":
+        clusters = cluster_rows(system, max(1, round(rows.size / count)), rng)
+        members, starts = partition_across(clusters, rng)
+        return [members[start:stop] for start, stop in pairwise(starts)]
+    if kind == "subset":
+        return _by_subset_selection(system, rows, norms_sq, count)
+    return np.array_split(rng.permutation(rows), count)
+
+
+def incoherence_transform(A: np.ndarray, b: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Return ``S A`` and ``S b`` for a random orthogonal S that spreads every row over all: a fast transform.
+
+    S turns signs at random, applies the cosine transform, and permutes. It is orthogonal, so the least-squares
+    solution stays what it was. (The paper says that it brings in noise: it does not.)
+    """
+    from scipy import fft
+
+    signs, order = rng.choice([-1.0, 1.0], A.shape[0]), rng.permutation(A.shape[0])
+    turned = fft.dct(A * signs[:, None], axis=0, norm="ortho")
+    return turned[order], fft.dct(b.T * signs, norm="ortho").T[order]
+
+
+def _nonzero_rows(system) -> tuple[np.ndarray, np.ndarray]:
+    norms_sq = system.norms_sq()
+    return np.flatnonzero(norms_sq), norms_sq
+
+
+def _default_count(system, rows, norms_sq, rng) -> int:
+    """Return the squared norm of the normalised rows, from a sample of them, by power iteration."""
+    sample = rng.permutation(rows)[: 4 * system.n_columns]
+    unit = _normalised(system, sample, norms_sq)
+    direction = rng.standard_normal(system.n_columns)
+    for _ in range(_POWER_STEPS):
+        direction = unit.T @ (unit @ direction)
+        size = float(np.linalg.norm(direction))
+        direction /= size
+    return min(rows.size, math.ceil(size * rows.size / sample.size))
+
+
+def _normalised(system, rows, norms_sq) -> np.ndarray:
+    system.rows_read += rows.size
+    return np.stack([system.source.row(i) / math.sqrt(norms_sq[i]) for i in rows])
+
+
+def _by_subset_selection(system, rows, norms_sq, n_blocks) -> list[np.ndarray]:
+    from scipy.linalg import qr
+
+    size = -(-rows.size // n_blocks)
+    unit, blocks = _normalised(system, rows, norms_sq), []
+    while rows.size:
+        system.keep_time()
+        _, pivots = qr(unit.T, mode="r", pivoting=True, check_finite=False)
+        chosen = pivots[:size]
+        blocks.append(rows[chosen])
+        rows, unit = np.delete(rows, chosen), np.delete(unit, chosen, axis=0)
+    return blocks

@@ -1,0 +1,174 @@
+"""A system whose rows stay where they live: they come into memory a chunk at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from rowsolve.kernels.rows import DenseRows, frozen
+from rowsolve.problem.system import Clock, Part, Piece, System
+from rowsolve.sources import Source
+from rowsolve.sources.stored import StoredRows, free_memory
+
+__all__ = ["StoredSystem"]
+
+_PLACES = 64  # at least so many, where rows that are next to each other are sampled together
+_RUN = 1 << 18  # bytes of rows next to each other, which a disk reads as fast as one
+_NO_ROWS = np.empty(0, np.int64)
+_SINGLE = 256  # rows that are sampled one by one, if they can be read so
+
+
+class StoredSystem(System):
+    """``A x = b`` with A in a `Store`: `pieces` are its rows in their order."""
+
+    source: StoredRows
+    stored = True
+
+    def __init__(
+        self, source: StoredRows, b: np.ndarray, clock: Clock, threads: int, damp: float,
+        bounds: tuple[np.ndarray, np.ndarray] | None,
+    ) -> None:  # fmt: skip
+        super().__init__(source, b, clock, threads, damp, bounds)
+        self.room = source.memory.room
+        self._kept: Part | None = None
+        self._to_keep: np.ndarray | None = None
+
+    @cached_property
+    def slow_to_read(self) -> bool:
+        """Whether rows come from a file, and not from a map of one that the system can keep in memory."""
+        store = self.source.store
+        return not (self.source.memory.lent and self.n_rows * store.bytes_per_row <= free_memory())
+
+    @property
+    def sample_is_a_pass(self) -> bool:
+        """Whether some rows from here and there take as long to read as all of them."""
+        store = self.source.store
+        return store.ordered or self.n_rows <= 2 * _PLACES * store.chunk
+
+    def keep(self, order: np.ndarray) -> None:
+        """Keep the rows in `order` as they come by in the next pass, to be asked for as `parts` afterwards."""
+        fits = not self.source.store.sparse and order.size <= self.rows_at_once
+        self._to_keep = order if fits else None
+
+    @property
+    def bytes_read(self) -> float:
+        """What was read of A so far."""
+        return self.source.store.bytes_read
+
+    def restore_bytes(self, before: float) -> None:
+        """Go on counting from what was read `before`."""
+        self.source.store.bytes_read += before
+
+    def pieces(self, times_used: int = 1, n_rows: int | None = None, skip: int = 0) -> Iterator[Piece]:  # noqa: ARG002
+        """Yield all rows, a few MB at a time: one counted pass, which Ctrl-C and the deadline can end."""
+        assert n_rows is None
+        wanted, self._to_keep = (_NO_ROWS if self._to_keep is None or skip else self._to_keep), None
+        kept = np.empty((wanted.size, self.n_columns), self.source.store.dtype)
+        for first, source in self.source.in_order(skip):
+            piece = Piece(source.rows, first, 0, source.shape[0])
+            if wanted.size:
+                here = (wanted >= first) & (wanted < first + piece.n_rows)
+                kept[here] = piece.rows.values[wanted[here] - first]
+            with self._numbered(np.arange(first, first + piece.n_rows)):
+                yield piece
+            self._end_piece(piece)
+        if wanted.size:
+            self._kept = Part(DenseRows(frozen(kept)), np.arange(len(kept)), wanted)
+        self.all_checked = True
+
+    def parts(self, order: np.ndarray) -> Iterator[Part]:
+        """Read the rows in `order`, as many at a time as there is room for."""
+        for start, stop in self.source.batches(order.size):
+            numbers = order[start:stop]
+            if self._kept is None or not np.array_equal(self._kept.numbers, numbers):  # type: ignore[arg-type]
+                self._kept = None  # before the next ones take as much
+                self._kept = Part(self.source.fetch(numbers).rows, np.arange(numbers.size), numbers)
+            with self._numbered(numbers):
+                yield self._kept  # rows under suspicion are asked for again and again
+
+    def _memory_for(self, room: float) -> float:
+        """Return how much memory must be allowed for so much `room`: chunks take half of what is not `fixed`."""
+        return 2.0 * room + self.source.memory.fixed
+
+    @property
+    def rows_at_once(self) -> int:
+        """How many rows from here and there are one part."""
+        return self.source.rows_at_once
+
+    @contextmanager
+    def _numbered(self, numbers: np.ndarray) -> Iterator[None]:
+        """Give rows that kernels note meanwhile the `numbers` that they have in A."""
+        before = self.odd.copy()
+        self.odd[:] = -1
+        yield
+        noted = self.odd >= 0
+        self.odd[:] = np.where(noted, numbers[self.odd], before)
+
+    def part(self, order: np.ndarray) -> System | None:
+        """Return the rows in `order`, scaled to unit norm, as a system of their own in memory; None if all are zero."""
+        found = _Visible(self, self.source.fetch(order), order).part(np.arange(order.size))
+        self.count(order)
+        return found
+
+    def visible(self, first: int, source: Source) -> System:
+        """Return rows that are in memory, of which `first` is the first, as a system of their own."""
+        return _Visible(self, source, slice(first, first + source.shape[0]))
+
+    def sample(self, count: int, rng: np.random.Generator) -> tuple[np.ndarray, int]:
+        """Return up to `count` distinct random rows, fresh ones first, and how many of them are.
+
+        Many, or those of a store that reads chunks, come in short runs from at least 64 places.
+        """
+        store = self.source.store
+        run = max(store.chunk, int(_RUN / max(1.0, store.bytes_per_row)))
+        run = min(run, count // _PLACES)
+        if run < 2 or (store.chunk == 1 and count <= _SINGLE):
+            return super().sample(count, rng)
+        places = rng.permutation(-(-self.n_rows // run))[: -(-count // run) + 1]
+        order = (places[:, None] * run + np.arange(run)).ravel()
+        order = rng.permutation(order[order < self.n_rows][:count])
+        used = self._used[order]
+        return np.concatenate([order[~used], order[used]]), int((~used).sum())
+
+    def places_of(self, order: np.ndarray) -> int:
+        """Return from how many places, independent of each other, these rows come."""
+        chunk = self.source.store.chunk
+        return order.size if chunk == 1 else int(np.unique(order // chunk).size)
+
+    derived = (*System.derived, "_kept", "_to_keep", "slow_to_read")
+
+
+class _Visible(System):
+    """Rows of a stored system that are in memory, by their `numbers`; what is odd about them is told of the whole."""
+
+    def __init__(self, whole: StoredSystem, source: Source, numbers: np.ndarray | slice) -> None:
+        b = frozen(np.ascontiguousarray(whole.b[numbers]))
+        super().__init__(source, b, whole.clock, whole.threads, whole.damp, whole.bounds)
+        self.room, self._whole, self._numbers = whole.room, whole, numbers
+        if whole.arrangement is not None and isinstance(numbers, slice):
+            self.arrangement = whole.arrangement.within(numbers.start, numbers.stop)
+
+    @property
+    def named(self) -> Source:
+        """What messages have the names of the file and the columns from."""
+        return self._whole.source
+
+    def number_of(self, i: int) -> int:
+        """Return the number of row `i` in the whole."""
+        return self._numbers.start + i if isinstance(self._numbers, slice) else int(self._numbers[i])
+
+    def look_at_odd_rows(self) -> None:
+        """Raise for a row that is not finite or out of range; let the whole remember one of zeros."""
+        super().look_at_odd_rows()
+        if self._whole.contradiction is None:
+            self._whole.contradiction = self.contradiction
+
+    derived = (*System.derived, "_whole", "_numbers")
+
+    def state(self) -> dict[str, Any]:
+        """Return what has been noted of the rows; the whole remembers one of zeros, by its number there."""
+        return {**super().state(), "contradiction": None}

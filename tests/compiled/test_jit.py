@@ -1,0 +1,98 @@
+"""The kernel cache and the weight of an import."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rowsolve
+
+pytestmark = pytest.mark.compiled
+
+SOLVE = (
+    "import numpy as np, rowsolve; "
+    "rowsolve.solve(np.eye(8, 3), np.ones(8) * [1, 1, 1, 0, 0, 0, 0, 0], 'randomized', rng=0)"
+)
+
+
+def python(code, **env):
+    return subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **env}, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def test_import__compiles_nothing_and_imports_nothing_heavy():
+    heavy = ["numpy", "numba", "scipy", "matplotlib", "rich", "typer"]
+    code = f"import sys, rowsolve; print([name for name in {heavy} if name in sys.modules])"
+    assert python(code) == "[]"
+
+
+def test_cache__is_filled_by_a_solve_and_used_by_the_next(tmp_path):
+    python(SOLVE, ROWSOLVE_CACHE_DIR=str(tmp_path))
+    (folder,) = tmp_path.iterdir()
+    kept = sorted(folder.rglob("*.nbc"))
+    assert folder.name.startswith("kernels-")
+    assert kept
+    before = [path.stat().st_mtime_ns for path in kept]
+    code = SOLVE + "; from rowsolve.kernels.sweep import sweep; print(sum(sweep.stats.cache_hits.values()))"
+    assert int(python(code, ROWSOLVE_CACHE_DIR=str(tmp_path))) == 1
+    assert [path.stat().st_mtime_ns for path in sorted(folder.rglob("*.nbc"))] == before
+
+
+def test_cache__can_be_switched_off(tmp_path):
+    python(SOLVE, ROWSOLVE_CACHE_DIR=str(tmp_path), ROWSOLVE_CACHE="off")
+    assert not list(tmp_path.iterdir())
+
+
+def test_cache__that_cannot_be_written_does_not_stop_a_solve(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    python(SOLVE, ROWSOLVE_CACHE_DIR=str(tmp_path / "file"))
+
+
+def test_cache__that_is_damaged_is_made_anew(tmp_path):
+    python(SOLVE, ROWSOLVE_CACHE_DIR=str(tmp_path))
+    for path in [*tmp_path.rglob("*.nbi"), *list(tmp_path.rglob("*.nbc"))[::2]]:
+        path.write_bytes(b"junk")
+    python(SOLVE, ROWSOLVE_CACHE_DIR=str(tmp_path))
+    python(SOLVE, ROWSOLVE_CACHE_DIR=str(tmp_path))
+
+
+def test_cache__is_done_without_where_there_is_no_home(monkeypatch):
+    from rowsolve.compiled import jit
+
+    def no_home():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("ROWSOLVE_CACHE_DIR", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", no_home)
+    assert jit.kernel_cache_folder() is None
+
+
+def test_cache__may_be_filled_by_several_at_once(tmp_path):
+    code = SOLVE.replace("np.eye(8, 3)", "np.eye(8, 3, dtype=np.{})")
+    env = {**os.environ, "ROWSOLVE_CACHE_DIR": str(tmp_path)}
+    running = [
+        subprocess.Popen([sys.executable, "-c", code.format(kind)], env=env) for kind in ("float32", "float64") * 2
+    ]
+    assert [process.wait() for process in running] == [0, 0, 0, 0]
+
+
+def test_cache__notices_a_change_in_any_kernel_file(monkeypatch):
+    from rowsolve.compiled import jit
+
+    before = jit.kernel_cache_folder()
+    read = Path.read_bytes
+    changed = Path(rowsolve.__file__).parent / "kernels" / "rows.py"
+    monkeypatch.setattr(Path, "read_bytes", lambda self: read(self) + (b"#" if self == changed else b""))
+    assert jit.kernel_cache_folder() != before
+
+
+def test_other_users_of_numba__keep_their_own_cache():
+    code = "import numba; print(repr(numba.config.CACHE_DIR)); import rowsolve.kernels.sweep; "
+    before, after = python(code + "print(repr(numba.config.CACHE_DIR))").splitlines()
+    assert before == after
