@@ -110,7 +110,7 @@ def by_gram(A: Any, b: np.ndarray) -> np.ndarray | None:
 
 
 def by_iterations(A: Any, b: np.ndarray) -> np.ndarray | None:
-    """Use lsmr and lsqr, where both come to rest at the same x."""
+    """Use lsmr and lsqr, where both settle at the same x."""
     sides = b if b.ndim > 1 else b[:, None]
     found = []
     for side in sides.T:

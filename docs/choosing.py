@@ -148,7 +148,7 @@ def turns_after_rows() -> dict[str, list[Turn]]:
     most, tall, slow = auto._MOST_COLUMNS, auto.TALL, f"more than {auto._SLOW} p rows to go"
     done = Turn("the error met the tolerance, and fresh rows agree", "done")
     torn = Turn(
-        "x keeps moving while the probe comes to rest", "`refined`", "x did not come to rest",
+        "x keeps moving while the probe settles", "`refined`", "did not settle",
         "x keeps\nmoving: the\nequations\ncontradict\neach other",
     )  # fmt: skip
     at_once = Turn(
@@ -161,7 +161,7 @@ def turns_after_rows() -> dict[str, list[Turn]]:
         f"{slow} at the pace seen; and of a dense A in memory of at least {millions(least_squares._LEAST_WORK)} "
         f"numbers, {spectrum._ROWS} rows show that all singular values are alike but for a few (at most "
         f"{least_squares.LOOK_BLOCK - 1}); for one b, without `bounds`",
-        '`deflated`, with `source="rows"`', "fell slowly, because rows are much alike",
+        '`deflated`, with `source="rows"`', "fell slowly, because rows are nearly parallel",
         f"{slow}:\nif rows share a few directions",
     )  # fmt: skip
     ill = Turn(

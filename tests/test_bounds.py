@@ -209,7 +209,7 @@ def test_one_of_many_solutions__is_as_good_as_any(kind, shape):
 def test_solution__cannot_be_bettered_within_the_bounds(seed, shape, damp, name):
     rng = np.random.default_rng(seed)
     A, b = rng.integers(-3, 4, shape).astype(float), rng.integers(-5, 6, shape[0]).astype(float)
-    b[~A.any(axis=1)] = 0.0  # else the equations contradict each other whatever x is, and auto says so
+    b[~A.any(axis=1)] = 0.0  # else the system is inconsistent whatever x is, and auto says so
     low = rng.choice([-INF, -1.0, 0.0, 0.5], shape[1])
     high = np.maximum(low, rng.choice([-0.5, 0.5, 1.0, INF], shape[1]))
     solution = rowsolve.solve(A, b, name, bounds=(low, high), damp=damp, rtol=1e-8, rng=0, max_passes=20_000)
@@ -299,7 +299,7 @@ def test_auto__takes_an_x_that_is_inside_and_goes_on_from_one_that_is_not(store)
     assert outside.method == "refined"
     assert outside.converged
     assert relative_error(outside.x, optimize.nnls(A, b)[0]) < 1e-6
-    assert "'refined' looked for the least-squares solution within the bounds" in outside.message
+    assert "'refined' computed the least-squares solution within the bounds" in outside.message
     assert outside.optimality < 1e-14
 
 

@@ -23,7 +23,7 @@ def test_auto__says_what_it_took():
     A, b, x_true = gaussian(30_000, 400, seed=1)
     solution = rowsolve.solve(A, b, rng=0)
     assert solution.method == "direct"
-    assert solution.message.startswith("There are few columns: a sample of the rows was solved with 'direct'.")
+    assert solution.message.startswith("A has few columns: 'direct' solved a sample of the rows.")
     assert relative_error(solution.x, x_true) < 1e-12
     assert solution.passes < 1
 

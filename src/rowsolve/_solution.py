@@ -18,20 +18,16 @@ __all__ = ["Event", "History", "Residual", "Solution", "Status"]
 class Status(enum.Enum):
     """How a solve ended. The value is the sentence that says so."""
 
-    CONVERGED = "The estimated error met the tolerance."
+    CONVERGED = "The estimated error is within the tolerance."
     INCONSISTENT = (
-        "The equations contradict each other, so no x satisfies them all; x is within the noise of the "
-        "least-squares solution."
+        "The system is inconsistent: no x satisfies all equations. x is the least-squares solution up to the noise."
     )
-    SLOW = (
-        "The rows of A barely tell some directions of x apart (A is ill-conditioned), so this method would "
-        "need more passes than allowed; it stopped early instead of trying."
-    )
-    PRECISION = "x is as exact as the precision of A and b allows, which is less exact than the tolerance asked."
-    MAX_PASSES = "The allowed passes over A were used up before the tolerance was met."
-    MAX_SECONDS = "The allowed time was used up before the tolerance was met."
-    INTERRUPTED = "Interrupted from the keyboard; x is the best so far."
-    STOPPED = "Stopped by the callback; x is the best so far."
+    SLOW = "A is ill-conditioned: this method would need more passes than allowed, so it stopped early."
+    PRECISION = "x is as accurate as the precision of A and b allows, which does not reach the tolerance."
+    MAX_PASSES = "The limit on passes over A was reached before the tolerance."
+    MAX_SECONDS = "The time limit was reached before the tolerance."
+    INTERRUPTED = "Interrupted from the keyboard; x is the best estimate so far."
+    STOPPED = "Stopped by the callback; x is the best estimate so far."
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,17 +135,17 @@ class _Message:
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """The answer, how right it is, and what it cost.
+    """The solution, an estimate of its error, and what it cost.
 
     Attributes
     ----------
     x : ndarray of shape (p,), or (p, k) for k right-hand sides, float64
     status : Status
     message : str
-        What happened, in words, with figures and the way out if there is one.
+        What happened, with figures, and what to try if the tolerance was not reached.
     error_estimate : float
-        Estimated ``norm(x - x*) / norm(x)``, comparable with `rtol`. When the equations contradict each
-        other, ``x*`` is the least-squares solution. NaN if nothing is known. The largest of `error_estimates`.
+        Estimated ``norm(x - x*) / norm(x)``, comparable with `rtol`. If the system is inconsistent, ``x*`` is the
+        least-squares solution. NaN if it is not known. The largest of `error_estimates`.
     error_estimates : ndarray of shape (k,)
         The same for each right-hand side; k = 1 if there is only one.
     rank : int or None
@@ -172,10 +168,10 @@ class Solution:
     compile_seconds : float
         Spent before the clock started on compiling the kernels, or on loading them from their cache on disk.
     rows_off : ndarray of int64
-        The rows that contradict the others, as far as they are known, in order: with ``CONVERGED`` those that
-        `quantile` left out, with ``INCONSISTENT`` those that the message names; else empty. And, for methods that solve
-        equations, a row of zeros whose b is not zero, if one was read (all of them with ``check="full"``): no x
-        satisfies it, but since it has no say in x it does not change the status.
+        The rows known to be inconsistent with the others, in order: with ``CONVERGED`` those that `quantile` left
+        out, with ``INCONSISTENT`` those that the message names; else empty. And, for methods that solve equations, a
+        row of zeros whose b is not zero, if one was read (all of them with ``check="full"``): no x satisfies it, and it
+        does not affect x or the status.
     history : History
     """
 

@@ -37,7 +37,7 @@ def test_inspect__says_what_is_seen(folder):
         "none of 384 sampled rows are zero",
         "in a sample of 384 rows",
         "none found among 384 sampled rows",
-        "% of b, by 384 sampled rows: the equations contradict each other",
+        "% of b, by 384 sampled rows: the system is inconsistent",
         "Predicted for a relative error of 1e-06 in x, with 1 thread:",
         "direct never never never contradictions keep x from it",
         "`auto` begins with 'refined'",

@@ -43,7 +43,7 @@ def test_ill_conditioned_rows__are_solved_from_a_sample():
     assert stages(solution) == ["randomized", "direct"]
     assert solution.status is Status.CONVERGED
     assert relative_error(solution.x, x_true) < 1e-6
-    assert "The error fell slowly, so A is ill-conditioned: a sample" in solution.message
+    assert "The error decreased slowly, so A is ill-conditioned: a sample" in solution.message
     assert solution.passes < 2
 
 
@@ -57,7 +57,7 @@ def test_noise__leads_to_the_least_squares_solution(condition, last, noise):
     error = relative_error(solution.x, np.linalg.lstsq(A, b)[0])
     assert error < 2e-6
     assert error / 3 < solution.error_estimate < 10 * error or error < 1e-10
-    assert "'refined' looked for the least-squares solution" in solution.message
+    assert "'refined' computed the least-squares solution" in solution.message
 
 
 def test_noise__is_noticed_soon_and_what_random_rows_have_found_is_kept():
@@ -97,7 +97,7 @@ def test_tight_clusters__are_solved_without_what_rows_share(separation, seed):
     assert error < 2e-6
     assert error / 3 < solution.error_estimate < 10 * error
     assert solution.passes < 4
-    assert "because rows are much alike: 'deflated' took" in solution.message
+    assert "because rows are nearly parallel: 'deflated' took" in solution.message
 
 
 def test_clusters__with_directions_that_rows_barely_have_are_solved_from_a_sample():

@@ -1,4 +1,4 @@
-"""What happened, in words."""
+"""The message of a solution."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _FEWEST_PLACES = 20
 _FAR = 12.0  # times the median: a normal distribution reaches 5 in a thousand rows
 _HEAVY = 3.0  # times the median: the root of the mean square of a normal distribution is 1.5
 FOR_FAR_ROWS = "{}: outliers='drop' looks for a solution without them."
-_SUSPICION = "It seems that the equations contradict each other as well, or that x* is very large. "
+_SUSPICION = "The system also seems to be inconsistent, or the norm of its solution is very large. "
 
 
 def message_of(run: Run, status: Status, decisions: Sequence[str]) -> str:
-    """Return what was decided on the way and the status as sentences, with figures and the way out."""
+    """Return what was decided on the way and the status as sentences, with figures and what to try."""
     parts = [
         *decisions, _main(run, status), _columns(run, status), _zero_row(run), _checked(run, status), _rank(run),
     ]  # fmt: skip
@@ -47,8 +47,8 @@ def _main(run: Run, status: Status) -> str:
         others = "'direct' or 'refined'" if run.bounds is None else "'refined'"
         return (
             f"{status.value} At least {_number(run.monitor.fewest_rows_left / run.system.n_rows)} more passes would be "
-            f"needed; now: {about}. {_SUSPICION if run.monitor.suspicious else ''}"
-            f"Way out: a looser rtol, more max_passes, or method={others}."
+            f"needed; {about}. {_SUSPICION if run.monitor.suspicious else ''}"
+            f"Try a larger rtol, a larger max_passes, or method={others}."
         )
     if status is Status.PRECISION:
         return too_precise(error, rtol)
@@ -56,10 +56,10 @@ def _main(run: Run, status: Status) -> str:
         return f"{status.value[:-1]}: {about}."
     limit = "max_passes" if status is Status.MAX_PASSES else "max_seconds"
     if not run.history.rows_read:
-        return f"{status.value} It ran out while the method was preparing, so x is x0. Way out: a larger {limit}."
+        return f"{status.value} The method was still preparing, so x is x0. Try a larger {limit}."
     left = run.monitor.rows_left / run.system.n_rows
     more = f" About {_number(left)} more passes would be needed." if math.isfinite(left) and left > 0 else ""
-    return f"{status.value} Now: {about}.{more} Way out: a larger {limit}, or a looser rtol."
+    return f"{status.value} {about[0].upper()}{about[1:]}.{more} Try a larger {limit}, or a larger rtol."
 
 
 def _columns(run: Run, status: Status) -> str:
@@ -70,42 +70,42 @@ def _columns(run: Run, status: Status) -> str:
     if not missed:
         return ""
     columns = ", ".join(missed[:5]) + (", …" if len(missed) > 5 else "")
-    return f"This is about {len(missed)} of {run.system.n_rhs} right-hand sides (columns of b): {columns}."
+    return f"This concerns {len(missed)} of {run.system.n_rhs} right-hand sides (columns of b): {columns}."
 
 
 def _inconsistent(run: Run) -> str:
     error = run.monitor.relative_error
     if run.bounds is not None and not run.off.size:
         return (
-            "x did not come to rest: no x within the bounds satisfies the equations, as far as can be seen; this x "
-            "means little. Way out: method='refined' for the least-squares solution within the bounds."
+            "The iterates did not settle: probably no x within the bounds satisfies the equations, and this x is not a "
+            "solution. Try method='refined' for the least-squares solution within the bounds."
         )
     if run.off.size:
         full = run.finding is not None and run.finding.residual.full
         return (
-            f"The equations contradict each other: x satisfies {'all' if full else 'the'} others that were "
-            f"{'checked' if full else 'used'} to the tolerance, but is off at {_rows_off(run)}."
-            + (" These are too many to tell which are right: the error is not known." if math.isnan(error) else "")
+            f"The system is inconsistent: x satisfies {'all other rows' if full else 'the other rows that were used'} "
+            f"to the tolerance, but not {_rows_off(run)}."
+            + (" These are too many to tell which are correct, so the error is not known." if math.isnan(error) else "")
         )
     words = Status.INCONSISTENT.value
     if run.method.share_it_stands:
         words = (
-            "The equations contradict each other, and not only a few of them; x is within the noise of the "
-            "least-squares solution of those that were used."
+            "The system is inconsistent, and not only in a few rows. x is the least-squares solution of the rows that "
+            "were used, up to the noise."
         )
     if not error < 0.5:
-        words = "The equations contradict each other, so no x satisfies them all; this x means little."
+        words = "The system is inconsistent: no x satisfies all equations, and this x is not a useful approximation."
     if isinstance(run.method, StepMethod):
         return (
-            f"{words} Estimated relative error {run.monitor.relative_error:.1e}. Way out: method='refined' for the "
-            "exact least-squares solution."
+            f"{words} Estimated relative error {run.monitor.relative_error:.1e}. Try method='refined' for the exact "
+            "least-squares solution."
         )
     noise = run.monitor.noise / run.monitor.norm_x if run.monitor.norm_x else math.inf
     if 0.0 < run.passes_to_average < math.inf:
-        words = f"{words} About {_number(run.passes_to_average)} more passes would bring the mean to the tolerance."
+        words = f"{words} The mean of the iterates would need about {_number(run.passes_to_average)} more passes."
     return (
-        f"{words} A row moves x by {noise:.1e} * norm(x), however often it is used. "
-        "Way out: method='refined' for the exact least-squares solution."
+        f"{words} Each row still moves x by {noise:.1e} * norm(x). "
+        "Try method='refined' for the exact least-squares solution."
     )
 
 
@@ -123,10 +123,10 @@ def by_rank(rank: int, n_columns: int, *, has_start: bool, is_clear: bool) -> st
     """Say which of many solutions x is, if there are many."""
     if rank >= n_columns:
         return ""
-    which = "nearest to x0" if has_start else "of the least norm"
-    words = f"A has rank {rank:,} of {n_columns:,} columns, so many x fit equally well; this is the one {which}."
+    which = "the solution nearest to x0" if has_start else "the minimum-norm solution"
+    words = f"A has rank {rank:,} and {n_columns:,} columns, so the solution is not unique; x is {which}."
     if not is_clear:
-        words += " Its singular values have no gap there: x depends on which of them count as zero."
+        words += " The singular values have no gap there, so x depends on which of them count as zero."
     return words
 
 
@@ -136,8 +136,8 @@ def converged(error: float) -> str:
 
 
 def too_precise(error: float, rtol: float) -> str:
-    """Say that less is reached than was asked for."""
-    return f"{Status.PRECISION.value} Now: {_about(error)}; asked: {rtol:.1e}."
+    """Say that the precision of the data limits the error."""
+    return f"{Status.PRECISION.value[:-1]}: {_about(error)}, rtol {rtol:.1e}."
 
 
 def by_least_squares(residual: Residual, within: str = "") -> str:
@@ -146,7 +146,7 @@ def by_least_squares(residual: Residual, within: str = "") -> str:
 
 
 def _about(error: float) -> str:
-    return f"estimated relative error {error:.1e}" if math.isfinite(error) else "error not known"
+    return f"estimated relative error {error:.1e}" if math.isfinite(error) else "unknown error"
 
 
 def far_rows(off: np.ndarray, n_rows: int, residual_norm: float) -> str:
@@ -159,9 +159,9 @@ def far_rows(off: np.ndarray, n_rows: int, residual_norm: float) -> str:
     n_far = int(np.count_nonzero(off > _FAR * usual))
     if n_far:
         looked_at = f"{off.size:,} rows" if off.size == n_rows else f"{off.size:,} sampled rows"
-        return f"{n_far:,} of {looked_at} are far off (residual above {_FAR:.0f} times the median)"
+        return f"{n_far:,} of {looked_at} look like outliers (residual above {_FAR:.0f} times the median)"
     heavy = residual_norm > _HEAVY * usual * math.sqrt(n_rows)
-    return "A few rows make up most of the residual" if heavy else ""
+    return "A few rows account for most of the residual" if heavy else ""
 
 
 def _rows_off(run: Run) -> str:
@@ -175,17 +175,14 @@ def _zero_row(run: Run) -> str:
     if i is None or run.method.least_squares:
         return ""
     value = f"{run.system.b[i]:g}" if run.system.n_rhs == 1 else "not"
-    return (
-        f"Row {i} of A is all zero but b[{i}] is {value}: no x satisfies it, and it has no say in x; "
-        "such rows are left out."
-    )
+    return f"Row {i} of A is zero but b[{i}] is {value}: no x satisfies it. Such rows do not affect x and are left out."
 
 
 def _checked(run: Run, status: Status) -> str:
     if run.off.size and status in (Status.CONVERGED, Status.PRECISION):
         return (
-            f"x contradicts {_rows_off(run)} ({run.off.size / run.system.n_rows:.2%} of all; solution.rows_off lists "
-            "them), which were left out; all other rows were checked and agree."
+            f"Rows left out as outliers: {_rows_off(run)} ({run.off.size / run.system.n_rows:.2%} of all; see "
+            "solution.rows_off). x satisfies all other rows, which were checked."
         )
     if status is not Status.CONVERGED or run.finding is None:
         return ""
@@ -194,19 +191,18 @@ def _checked(run: Run, status: Status) -> str:
         return by_least_squares(residual, "" if run.bounds is None else " within the bounds")
     if run.tail is not None:
         return (
-            "The equations contradict each other: x is the mean of the last "
-            f"{_number(run.tail.count * run.monitor.rows[-1])} steps, which tends to the least-squares solution; its "
-            f"relative residual is {residual}."
+            f"The system is inconsistent: x is the mean of the last {_number(run.tail.count * run.monitor.rows[-1])} "
+            f"iterates, which converges to the least-squares solution; its relative residual is {residual}."
         )
     if residual.full:
-        return f"All {residual.n_rows:,} rows were checked and agree."
+        return f"x satisfies all {residual.n_rows:,} rows, which were checked."
     n_places = run.finding.n_places
     if residual.n_fresh < 100 or n_places < _FEWEST_PLACES:
-        return f"{residual.n_rows:,} rows were checked again and agree."
+        return f"x satisfies {residual.n_rows:,} rows that were checked again."
     places = f", from {n_places:,} places," if n_places < residual.n_fresh else ""
     return (
-        f"{residual.n_fresh:,} rows never used before{places} agree, so at most {3 / n_places:.1%} of all rows "
-        "are off (95% confidence)."
+        f"x satisfies {residual.n_fresh:,} rows{places} that were not used before, so at most {3 / n_places:.1%} of "
+        "all rows are inconsistent (95% confidence)."
     )
 
 

@@ -66,7 +66,7 @@ _ODD = 3.0  # excess at which it is time to look more often: it is about 1 if th
 _GROWTH = 1 / 128  # of the run so far: a long run of small bursts would be all overhead
 # Of several right-hand sides the first of these is what holds for all; None is no verdict yet.
 _BY_GRAVITY = (Status.SLOW, None, Status.INCONSISTENT, Status.PRECISION, Status.CONVERGED)
-_FEWEST_AVERAGED, _MOST_AVERAGED = 8, 64  # bursts whose iterates are averaged when the equations contradict each other
+_FEWEST_AVERAGED, _MOST_AVERAGED = 8, 64  # bursts whose iterates are averaged when the system is inconsistent
 
 
 class OutOfRange(ValueError):
@@ -303,7 +303,7 @@ class Run:
     def _still_comes_nearer(self) -> bool:
         """Tell whether x may still find its way between the equations and its bounds.
 
-        Where A has a null space, the probe comes to rest in it and says nothing about the bounds. Then only an x that
+        Where A has a null space, the probe settles in it and says nothing about the bounds. Then only an x that
         moves on and on, no less than before, contradicts.
         """
         monitor, long = self.monitor, _LONG * max(self.system.n_columns, 64)
@@ -444,7 +444,7 @@ class Run:
     def _rows_never_heard(self) -> np.ndarray:
         """Return the rows that reach what is left of the probe while those used do not.
 
-        Where it came to rest short of zero, A seems to be rank-deficient; but that is a statement about all
+        Where it settled short of zero, A seems to be rank-deficient; but that is a statement about all
         rows, so all are asked. A method that leaves rows out may have left out all that have a say in some
         direction: these then stand out, and x contradicts them.
         """

@@ -137,7 +137,7 @@ def _message(
     rank, p, has_start, is_clear = about
     seen = far_rows(off, residual.n_rows, math.sqrt(float(residual_sq[0]))) if off.size else ""
     words = [
-        ("`damp` asks for a least-squares method: " if damp else SMALL) + SAYS["refined"] if auto else "",
+        ("`damp` requires a least-squares method: " if damp else SMALL) + SAYS["refined"] if auto else "",
         converged(error) if good else too_precise(error, rtol),
         by_least_squares(residual) if good else "",
         "" if damp else by_rank(rank, p, has_start=has_start, is_clear=is_clear),

@@ -37,10 +37,10 @@ _ROWS_TO_LEAVE_OUT, _FEWEST_COLUMNS = 2000, 64  # times p rows, to look for wild
 CLEAN = 1e-4  # relative residual below which there is nothing to be torn by
 
 SAYS = {
-    "deflated": "'deflated' took random rows without what they share.",
-    "direct": "a sample of the rows was solved with 'direct'.",
-    "randomized": "Rows were taken at random with 'randomized', without replacement.",
-    "refined": "'refined' looked for the least-squares solution.",
+    "deflated": "'deflated' projected on random rows without their common directions.",
+    "direct": "'direct' solved a sample of the rows.",
+    "randomized": "'randomized' projected on random rows.",
+    "refined": "'refined' computed the least-squares solution.",
 }
 
 
@@ -148,7 +148,7 @@ class Auto:
 
     def _without_wild_rows(self, least_squares: Run, seen: str) -> Status:
         """Look for an x without the few rows that tear at the least-squares solution; if there is none, keep that."""
-        why = f"{seen}, so 'quantile' looked for an x without them"
+        why = f"{seen}, so 'quantile' looked for a solution without them"
         if self.least_squares is None:
             self.seen = seen
             self.words.append(f"{why}.")
@@ -163,9 +163,11 @@ class Auto:
             return found
         self.run = least_squares
         if found in (Status.CONVERGED, Status.INCONSISTENT, Status.SLOW, Status.PRECISION):
-            self.words[-1] = f"{why}, but the others do not agree either: x is the least-squares solution of all."
+            self.words[-1] = (
+                f"{why}, but the other rows are inconsistent too: x is the least-squares solution of all rows."
+            )
             return Status.CONVERGED
-        self.words[-1] = f"{why}, but was stopped before it was done: x is the least-squares solution of all."
+        self.words[-1] = f"{why}, but was stopped early: x is the least-squares solution of all rows."
         return found if found in (Status.STOPPED, Status.INTERRUPTED) else Status.CONVERGED
 
     def _look_aside(self) -> Run:

@@ -312,7 +312,7 @@ class Monitor:
         return excess > _CONTRADICTION * self.n_columns
 
     def _noisy(self, noise: float, spent: bool) -> Status | None:
-        """Say that the equations contradict each other, if all of z that rows can reach has come to rest.
+        """Say that the system is inconsistent, if all of z that rows can reach has settled.
 
         Until then a solution far away, in directions that the rows barely see, explains as much. `noise` is the
         distance that x moves for a row; half of its square is new, and a direction keeps as much as it gets.

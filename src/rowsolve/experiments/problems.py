@@ -50,8 +50,8 @@ def clustered_system(
     noise_on : {"A", "b", "A after b"}
         ``"A"``: every row is its centroid plus N(0, noise**2) in every entry, and ``b = A x_true`` exactly: the
         equations agree. ``"b"``: the entries of A vary by `spread` instead, and b gets normal noise of `noise` times
-        the standard deviation of ``A x_true``: the equations contradict each other. ``"A after b"``: the same A as with
-        ``"A"``, but b is computed from the centroids, before the noise: the equations contradict each other, and
+        the standard deviation of ``A x_true``: the system is inconsistent. ``"A after b"``: the same A as with
+        ``"A"``, but b is computed from the centroids, before the noise: the system is inconsistent, and
         b tells no more of `x_true` than `n_clusters` numbers.
     noise : float
     rng : int or numpy.random.Generator, optional

@@ -40,7 +40,7 @@ def trace(
     """Run `method` until the true relative error is at most `goal` or `max_rows` rows are read; return a point a burst.
 
     The first point is the start, error 1, where the preparation has ended. Steps are counted as rows read since then
-    over `rows_a_step`. A run whose equations contradict each other ends when the solver is sure of it, which is
+    over `rows_a_step`. A run on an inconsistent system ends when the solver is sure of it, which is
     long after its error has reached the floor. On one thread: the method as published, one step after another.
     """
     norm = float(np.linalg.norm(x_true))

@@ -22,7 +22,7 @@ __all__ = ["MapFigure"]
 SHORT = {"block": "block", "cluster-block": "cluster", "randomized": "single"}
 PANELS: tuple[tuple[Literal["A", "b"], str, str], ...] = (
     ("A", "rows_read", "rows read to an error of {goal:g}\nnoise on A, equations agree"),
-    ("b", "floor", "error that noise in b leaves\n0.1 on A, equations contradict each other"),
+    ("b", "floor", "error that noise in b leaves\n0.1 on A, the system is inconsistent"),
 )
 _EVEN = 1.05  # closer than this both are named
 _DARK = 0.6  # from this logarithm of the factor on, the blue needs white letters

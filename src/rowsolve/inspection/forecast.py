@@ -59,7 +59,7 @@ class Paces:
     run : Run
         Some bursts of random rows.
     deflated : Run or None
-        The same without what rows share, if that is what makes them slow.
+        The same without the common directions of rows, if that is what makes them slow.
     seconds_a_pass : float
         Of a step of 'refined' over all rows.
     direct : DirectSolve or None

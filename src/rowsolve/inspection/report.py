@@ -63,7 +63,7 @@ class Noise:
 
     relative: float | None  # 0 if there is none beyond rounding, None if it is not known
     at_most: float | None = None  # if not: the relative residual that random rows have got down to
-    suspected: bool = False  # whether x did not come to rest meanwhile
+    suspected: bool = False  # whether x did not settle meanwhile
     n_wild: int = 0  # of the sampled rows, more than 12 times as far off as half of them
     n_rows: int = 0
 

@@ -58,7 +58,7 @@ def warnings(report: Report) -> Iterator[str]:
             "order; np.ascontiguousarray(A) mends it if the copy fits."
         )
     if report.norms.contradiction is not None:
-        yield f"row {report.norms.contradiction:,} is zero but its b is not: the equations contradict each other."
+        yield f"row {report.norms.contradiction:,} is zero but its b is not: the system is inconsistent."
     if layout.n_rows < layout.n_columns:
         yield "there are fewer rows than columns, so many x satisfy them; `solve` gives the one of least norm."
     elif condition is not None and condition.rank < layout.n_columns:
@@ -150,11 +150,11 @@ def _noise(noise: Noise) -> str:
     if noise.relative == 0.0:
         return f"none beyond rounding, {where}"
     if noise.relative is not None:
-        return f"{_percent(noise.relative)} of b, {where}: the equations contradict each other"
+        return f"{_percent(noise.relative)} of b, {where}: the system is inconsistent"
     if noise.at_most is None:
         return "unknown: no rows beyond the rank to tell it by"
     most = f"at most {_percent(noise.at_most)} of b, where random rows have got so far"
-    return f"{most}; x does not come to rest, so there seems to be some" if noise.suspected else f"unknown: {most}"
+    return f"{most}; x does not settle, so there seems to be some" if noise.suspected else f"unknown: {most}"
 
 
 def seconds_in_words(seconds: float) -> str:

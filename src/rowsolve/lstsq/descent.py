@@ -448,7 +448,7 @@ class Descent:
         """Tell for each x whether its error is at most `enough`, as far as can be known.
 
         A factor of all rows makes the gradient tell it whatever its direction. Else it is estimated as if it were like
-        a random vector, or like the probe it came with. So x must also have come to rest. And z must have become so
+        a random vector, or like the probe it came with. So x must also have settle. And z must have become so
         short that it has gone some way in each direction: noise may put nearly all of x* where A is smallest, which
         steps reach last. Without a factor an x that started somewhere may have its error in slow directions only, of
         which z had about a p-th of its square (see `Monitor._worst`).

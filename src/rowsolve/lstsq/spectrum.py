@@ -61,7 +61,7 @@ class Shared(NamedTuple):
 
 
 class Spectrum(NamedTuple):
-    """How uneven the eigenvalues of ``A'A`` seem to be (see `_unevenness`), but for what rows share, if anything."""
+    """How uneven the eigenvalues of ``A'A`` are (see `_unevenness`), without the common directions of the rows."""
 
     unevenness: float = 1.0
     shared: Shared | None = None

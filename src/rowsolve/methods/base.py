@@ -104,7 +104,7 @@ class Method(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     citation: ClassVar[str]
-    least_squares: ClassVar[bool] = False  # whether it converges when the equations contradict each other
+    least_squares: ClassVar[bool] = False  # whether it converges when the system is inconsistent
     takes_many: ClassVar[bool] = False  # whether it solves for several right-hand sides at once
     takes_bounds: ClassVar[bool] = False  # whether it keeps x within bounds
     takes_stored: ClassVar[bool] = True  # whether it does without all rows in memory

@@ -199,7 +199,7 @@ class Deflated(Oblivious):
         return stored.targets is not None and self.n_clusters in (None, stored.n_clusters)
 
     def _shared(self, system, rng) -> Shared | None:
-        """Return what rows share if it is up to them how much that is, and a look at some costs little."""
+        """Return the common directions of the rows, if their number was not given and a look at some costs little."""
         return look_at_spectrum(system, rng).shared if self.n_equations is None and worth_a_look(system) else None
 
     def _n_combinations(self, system):

@@ -15,12 +15,12 @@ _ROWS = Randomized()
 
 @dataclass(frozen=True)
 class TailAverage(Oblivious):
-    """Take random rows, and when x will not come to rest average it (Epperly, Goldshlager and Webber 2024).
+    """Take random rows, and when x will not settle average it (Epperly, Goldshlager and Webber 2024).
 
     Row ``i`` is drawn with probability ``norm(A[i])**2 / norm(A, 'fro')**2``, so a step moves x on average by
     ``A.T @ (b - A x) / norm(A, 'fro')**2``: the mean of the iterates tends to the least-squares solution. (With rows
     drawn uniformly it would tend to one that weighs each equation by ``1 / norm(A[i])**2``.) Averaging begins when the
-    probe has come to rest although x has not, so that nothing of the start is left, and ends when the scatter of the
+    probe has settled although x has not, so that nothing of the start is left, and ends when the scatter of the
     mean is as small as asked.
 
     The error falls by the square root of the rows read: ten times as exact takes a hundred times as many. With 10%

@@ -2,7 +2,7 @@
 
 A tiny system is factored. Few columns: a sample of the rows is solved directly, whatever the condition, if a small one
 is consistent; else all rows are used. Many: rows are taken at random, which is the fastest way of all if A is well
-conditioned and the equations agree; when the error does not fall as it then should, or x will not come to rest, the
+conditioned and the equations agree; when the error does not fall as it then should, or x will not settle, the
 reason decides what comes next. Each decision is a sentence of the message.
 """
 
@@ -81,24 +81,24 @@ def first_choice(system: System, rtol: float, rows_allowed: float = math.inf) ->
         return Choice("A small sample of the rows is consistent: ", Direct())
     all_rows = Refined("all" if tiny else "auto")
     if system.damp > 0.0:
-        return Choice("`damp` asks for a least-squares method: ", all_rows)
+        return Choice("`damp` requires a least-squares method: ", all_rows)
     if tiny:
         return Choice(SMALL, all_rows)
     if system.stored and not _is_sparse(system) and _can_be_factored(system):
         if system.sample_is_a_pass and rows_allowed >= n:
-            return Choice("A sample of the rows would take as long to read as all of them: ", Refined("all"))
+            return Choice("Reading a sample would take as long as reading all rows: ", Refined("all"))
         return Choice("The rows are not in memory, so as few as possible were read: ", Direct())
     few = not _is_sparse(system) and p <= _few_columns(system)
     if few and (worth_a_sample(n, p, system.n_rhs) or rows_allowed < n) and _has_room(system):
         look = not system.stored and n <= min(rows_allowed, _WORTH_A_LOOK * p)
         if look and not sample_agrees(system.rows.values, system.b):
             return Choice("A small sample of the rows is inconsistent or singular: ", Refined())
-        why = "There are few columns: " if p <= _FEW_COLUMNS else "There are several right-hand sides: "
+        why = "A has few columns: " if p <= _FEW_COLUMNS else "b has several columns: "
         return Choice(why, Direct())
     in_order = not _is_sparse(system) and (p <= _FEW_COLUMNS or n < TALL * p or system.in_columns)
     at_once = price_of_all(system) <= _TWICE * _price_of_random_rows(system)
     if in_order or at_once or _passes_are_cheaper(system, rtol):
-        return Choice("To read all rows in order is cheaper here than to pick some at random: ", Refined())
+        return Choice("Passes over all rows are cheaper here than random rows: ", Refined())
     return Choice("", Randomized("uniform", replace=False))
 
 
@@ -107,29 +107,29 @@ def next_choice(
 ) -> Choice | None:
     """Return what comes after a `method` that ended with `status`; None if nothing does.
 
-    `suspicious` tells that x did not come to rest, `outside` that x was not within its bounds, of which `Direct` knows
+    `suspicious` tells that x did not settle, `outside` that x was not within its bounds, of which `Direct` knows
     nothing; within, it is the answer. `sharing` tells that a few directions in which rows are alike are what made them
     slow.
     """
     if isinstance(method, Direct) and outside and status in (Status.CONVERGED, Status.PRECISION):
         return Choice("x was outside the bounds: ", Refined())
     if isinstance(method, Direct) and status is Status.MAX_SECONDS and system.clock.left > 0.0:
-        return Choice("To factor a sample of the rows would take longer than `max_seconds` allows: ", Refined())
+        return Choice("Factoring a sample would take longer than `max_seconds`: ", Refined())
     if isinstance(method, Direct) and status is Status.INCONSISTENT:
-        why = "The other rows do not agree to the tolerance, so the equations contradict each other or are rounded: "
+        why = "The other rows are inconsistent with the sample, because of noise or rounding: "
         return Choice(why, Refined())
     if not isinstance(method, Randomized | Deflated) or status not in (Status.SLOW, Status.INCONSISTENT):
         return None
     if suspicious:
-        return Choice("x did not come to rest, so the equations seem to contradict each other: ", Refined())
+        return Choice("The iterates did not settle, so the system seems to be inconsistent: ", Refined())
     all_is_soon_done = status is Status.SLOW and _all_is_soon_done(system)
     if status is Status.SLOW and sharing and isinstance(method, Randomized) and not all_is_soon_done:
-        return Choice("The error fell slowly, because rows are much alike: ", Deflated("rows"))
+        return Choice("The error decreased slowly because rows are nearly parallel: ", Deflated("rows"))
     if all_is_soon_done or (status is Status.SLOW and not _worth_another_sample(system)):
-        why = "The error fell slowly, and to use all rows at once takes little longer than what is left to try: "
+        why = "The error decreased slowly, and using all rows takes little longer than another attempt: "
         return Choice(why, Refined("all"))
     if status is Status.SLOW:
-        why = "The error fell slowly, so A is ill-conditioned: "
+        why = "The error decreased slowly, so A is ill-conditioned: "
         return Choice(why, Direct() if _can_be_factored(system) else Refined())
     return None
 

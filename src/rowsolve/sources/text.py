@@ -95,7 +95,7 @@ class CSVStore(Streamed):
         if not chosen and not left_out:
             return list(range(self._n_fields))
         if names is None:
-            raise StoreError(f"{self.name}: has no line of names, so no column can be chosen by name.")
+            raise StoreError(f"{self.name}: has no header row, so no column can be chosen by name.")
         if self._names is None:
             raise StoreError(
                 f"{self.name}: has {len(names)} names in its first line but {self._n_fields} columns, so none can be "
