@@ -116,7 +116,7 @@ def test_chunk_and_dtype__are_obeyed(tmp_path):
     for ending in (".h5", ".zarr", ".parquet"):
         rowsolve.convert(A, tmp_path / f"a{ending}", chunk=32, dtype="float32")
         with open_store(tmp_path / f"a{ending}") as store:
-            assert (store.chunk, store.dtype, store.given) == (32, np.float32, np.float32)
+            assert (store.chunk, store.dtype, store.stored_dtype) == (32, np.float32, np.float32)
             np.testing.assert_array_equal(store.read(0, 300), A.astype(np.float32))
     assert pq.ParquetFile(tmp_path / "a.parquet").metadata.num_row_groups == 10
     rowsolve.convert(A, tmp_path / "big.h5")

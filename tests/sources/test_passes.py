@@ -12,12 +12,12 @@ import pytest
 import zarr
 
 import rowsolve
-from rowsolve.problem.stored import StoredSystem
 from rowsolve.problem.system import Clock
+from rowsolve.problem.stored import StoredSystem
 from rowsolve.sources import open_store
 from rowsolve.sources import parquet as parquet_module
 from rowsolve.sources.stored import StoredRows, memory_for
-from rowsolve.sources.streams import made_ahead
+from rowsolve.sources.streams import prefetched
 
 SHAPES = [(1, 7), (30, 90), (157, 5), (1001, 3)]
 DTYPES = ["f2", "f4", "f8", ">f8", "i2", "?"]
@@ -117,7 +117,7 @@ def decoders():
     return [thread for thread in threading.enumerate() if thread.name.startswith("rowsolve-decoder")]
 
 
-def test_made_ahead__keeps_the_order_and_makes_the_next_one_meanwhile():
+def test_prefetched__keeps_the_order_and_makes_the_next_one_meanwhile():
     made = []
 
     def items():
@@ -125,7 +125,7 @@ def test_made_ahead__keeps_the_order_and_makes_the_next_one_meanwhile():
             made.append((i, threading.current_thread().name))
             yield i
 
-    ahead = made_ahead(items())
+    ahead = prefetched(items())
     assert next(ahead) == 0
     assert [i for i, _ in made] == [0]  # who wants but one does not wait for another
     assert next(ahead) == 1
@@ -137,19 +137,19 @@ def test_made_ahead__keeps_the_order_and_makes_the_next_one_meanwhile():
     assert made[2][1].startswith("rowsolve-decoder")
     assert list(ahead) == [2, 3, 4]
     assert not decoders()
-    assert list(made_ahead(iter(()))) == []
+    assert list(prefetched(iter(()))) == []
 
 
-def test_made_ahead__tells_what_went_wrong_and_ends_when_it_is_left():
+def test_prefetched__tells_what_went_wrong_and_ends_when_it_is_left():
     def items():
         yield from (0, 1)
         raise OSError("a scratch")
 
-    ahead = made_ahead(items())
+    ahead = prefetched(items())
     assert [next(ahead), next(ahead)] == [0, 1]
     with pytest.raises(OSError, match="a scratch"):
         next(ahead)
-    ahead = made_ahead(iter(range(9)))
+    ahead = prefetched(iter(range(9)))
     assert [next(ahead), next(ahead)] == [0, 1]
     assert decoders()
     ahead.close()
@@ -161,14 +161,14 @@ def test_hdf5__that_is_stored_in_one_piece_is_mapped(tmp_path):
     with h5py.File(path, "w", userblock_size=512) as file:
         file["A"] = values
     with open_store(path) as store:
-        assert store.lends
+        assert store.has_views
         assert store.is_mapped
-        np.testing.assert_array_equal(store.lend(17, 400), values[17:400])
+        np.testing.assert_array_equal(store.view(17, 400), values[17:400])
         np.testing.assert_array_equal(store.take(np.array([499, 0, 3])), values[[499, 0, 3]])
         np.testing.assert_array_equal(store.whole(), values)
         path.write_bytes(path.read_bytes()[: -6 * 8 * 100])
         with pytest.raises(ValueError, match=r"a\.h5:/A: has been cut short .*: the rows from 4\d\d on are gone"):
-            store.lend(0, 500)
+            store.view(0, 500)
     b = values @ np.ones(6)
     write_h5(path, values)
     found = rowsolve.solve(path, b, memory="40kB", rng=0)
@@ -189,9 +189,9 @@ def test_hdf5__that_is_in_another_file_or_has_other_numbers_is_read(tmp_path, mo
         file.create_virtual_dataset("A", layout)
     with h5py.File("link.h5", "w") as file:
         file["A"] = h5py.ExternalLink("a.h5", "/A")
-    for name, lends in (("ints", False), ("swapped", False), ("outside", False), ("virtual", False), ("link", True)):
+    for name, mapped in (("ints", False), ("swapped", False), ("outside", False), ("virtual", False), ("link", True)):
         with open_store(f"{name}.h5") as store:
-            assert store.lends == lends
+            assert store.has_views == mapped
             expected = np.arange(12).reshape(4, 3) if name == "ints" else values
             np.testing.assert_array_equal(store.read(0, store.shape[0]), expected)
             if name in ("virtual", "link"):

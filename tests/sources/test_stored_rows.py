@@ -24,13 +24,13 @@ b = A @ np.ones(6)
 
 
 class Counting(ArrayStore):
-    """Rows that are read and not lent, in chunks; notes what was asked for and by which thread."""
+    """Rows that are read into buffers, never viewed, in chunks; notes what was asked for and by which thread."""
 
     def __init__(self, values=A, chunk=10):
         super().__init__("rows", values, chunk=chunk)
         self.reads, self.threads = [], set()
 
-    def _in_place(self, stop):
+    def _viewable(self, stop):
         return None
 
     def _read(self, start, stop, out):
@@ -49,14 +49,14 @@ def readers():
 
 @given(
     n=st.integers(1, 10**9), p=st.integers(1, 10**5), n_rhs=st.integers(1, 5), threads=st.integers(1, 8),
-    chunk=st.integers(1, 10**5), allowed=st.floats(1e3, 1e12), kind=st.sampled_from(["read", "lent"]),
+    chunk=st.integers(1, 10**5), allowed=st.floats(1e3, 1e12), kind=st.sampled_from(["read", "viewed"]),
 )  # fmt: skip
 def test_memory__is_shared_out_within_what_is_allowed_or_the_least_is_told(n, p, n_rhs, threads, chunk, allowed, kind):
     class Anything(Counting):
-        lends = kind == "lent"
+        has_views = kind == "viewed"
 
         def __init__(self):
-            self.shape, self.dtype, self.given, self.name = (n, p), np.dtype(float), np.dtype(float), "rows"
+            self.shape, self.dtype, self.stored_dtype, self.name = (n, p), np.dtype(float), np.dtype(float), "rows"
             self.chunk = min(chunk, n)
 
     try:
@@ -69,14 +69,14 @@ def test_memory__is_shared_out_within_what_is_allowed_or_the_least_is_told(n, p,
     assert plan.fixed + plan.buffers + plan.room == pytest.approx(allowed)
     assert 1 <= plan.chunk <= n
     assert plan.room >= 0.0
-    assert plan.lent or plan.buffers == 4 * plan.chunk * 8.0 * p
+    assert plan.views or plan.buffers == 4 * plan.chunk * 8.0 * p
     assert plan.chunk % min(chunk, n) == 0 or plan.chunk < chunk or plan.chunk == min(n, 16)
 
 
-@pytest.mark.parametrize("make", [Counting, lambda: ArrayStore("rows", A)], ids=["read", "lent"])
+@pytest.mark.parametrize("make", [Counting, lambda: ArrayStore("rows", A)], ids=["read", "viewed"])
 def test_walk__gives_the_chunks_asked_for(make):
     store = make()
-    rows = rows_of(store, 13_000.0 if store.lends else 40_000.0)
+    rows = rows_of(store, 13_000.0 if store.has_views else 40_000.0)
     assert rows.n_chunks > 3
     order = [2, 0, rows.n_chunks - 1, 2]
     size = rows.memory.chunk

@@ -142,7 +142,7 @@ def _layout(
 ) -> Layout:
     """Decide how the rows will be stored."""
     writer = WRITERS[ending_of(path)]
-    if place and writer.company != "arrays":
+    if place and writer.extra_arrays != "datasets":
         raise ValueError(f"{path}: holds one matrix only: leave `:{place}` away.")
     if dtype not in (None, "float32", "float64"):
         raise ValueError(f"`dtype` must be 'float32' or 'float64', got {dtype!r}.")
@@ -235,9 +235,9 @@ def _first_too_large(rows: np.ndarray, dtype: np.dtype) -> Odd:
 
 def _names_beside(b: Store | None, path: Path, *, clustered: bool) -> list[str]:
     """Return the names of what the format of `path` cannot hold: each has a file of its own."""
-    company = WRITERS[ending_of(path)].company
-    names = ["b"] if b is not None and company == "none" else []
-    if clustered and company != "arrays":
+    extra_arrays = WRITERS[ending_of(path)].extra_arrays
+    names = ["b"] if b is not None and extra_arrays == "files" else []
+    if clustered and extra_arrays != "datasets":
         names += ARRAYS if b is not None and b.shape[1] == 1 else [name for name in ARRAYS if name != "targets"]
     return names
 
@@ -272,7 +272,7 @@ class _Target:
 
     def add_array(self, name: str, values: np.ndarray) -> None:
         """Write what else belongs to the rows."""
-        if self._rows.company == "arrays":
+        if self._rows.extra_arrays == "datasets":
             self._rows.add_array(name, values)
         else:
             self._open_beside(name, Layout(values.shape, values.dtype)).add(values)

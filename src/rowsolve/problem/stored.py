@@ -41,7 +41,7 @@ class StoredSystem(System):
     def slow_to_read(self) -> bool:
         """Whether rows come from a file, and not from a map of one that the system can keep in memory."""
         store = self.source.store
-        return not (self.source.memory.lent and self.n_rows * store.bytes_per_row <= free_memory())
+        return not (self.source.memory.views and self.n_rows * store.bytes_per_row <= free_memory())
 
     @property
     def sample_is_a_pass(self) -> bool:

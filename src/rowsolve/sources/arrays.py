@@ -40,13 +40,13 @@ class ArrayStore(Store):
         """Bytes of memory that the smallest read takes, beside the rows themselves."""
         if not self._is_zarr:
             return super().least_bytes
-        return _COPIES * self.chunk * self._columns_at_once * self.given.itemsize
+        return _COPIES * self.chunk * self._columns_at_once * self.stored_dtype.itemsize
 
     @property
     def _columns_at_once(self) -> int:
         """How many columns are read together: those of some chunks beside each other."""
         width = int(self._array.chunks[1])
-        at_once = int(_BYTES_AT_ONCE / (self.chunk * width * self.given.itemsize))
+        at_once = int(_BYTES_AT_ONCE / (self.chunk * width * self.stored_dtype.itemsize))
         return min(self.shape[1], max(1, at_once) * width)
 
     def _read(self, start: int, stop: int, out: np.ndarray | None) -> np.ndarray:
@@ -67,14 +67,14 @@ class ArrayStore(Store):
         out[...] = rows
         return out
 
-    def _in_place(self, stop: int) -> Any:  # noqa: ARG002
+    def _viewable(self, stop: int) -> Any:  # noqa: ARG002
         array = self._array
         here = isinstance(array, np.ndarray) and array.ndim == 2 and array.flags.c_contiguous
         return np.asarray(array) if here and array.dtype == self.dtype else None
 
     def whole(self) -> np.ndarray:
         """Return the array as it is stored."""
-        with self._telling(0, self.shape[0]):
+        with self._naming_errors(0, self.shape[0]):
             return self._array if isinstance(self._array, np.ndarray) else np.asarray(self._array[...])
 
     def close(self) -> None:
@@ -109,17 +109,17 @@ class MappedStore(Store):
     def _read(self, start: int, stop: int, out: np.ndarray | None) -> np.ndarray:
         n_rows, n_columns = self.shape
         if self._by_columns:
-            out = self._room(stop - start, out)
+            out = self._output(stop - start, out)
             for column in range(n_columns):
-                values = np.empty(stop - start, self.given)
+                values = np.empty(stop - start, self.stored_dtype)
                 self._fill(values, column * n_rows + start)
                 out[:, column] = values
             return out
-        if self.given == self.dtype:
-            out = self._room(stop - start, out)
+        if self.stored_dtype == self.dtype:
+            out = self._output(stop - start, out)
             self._fill(out, start * n_columns)
             return out
-        raw = np.empty((stop - start, n_columns), self.given)
+        raw = np.empty((stop - start, n_columns), self.stored_dtype)
         self._fill(raw, start * n_columns)
         if out is None:
             return raw.astype(self.dtype)
@@ -129,15 +129,15 @@ class MappedStore(Store):
     def _fill(self, values: np.ndarray, first: int) -> None:
         """Read into `values` from the number `first` of the file on."""
         left = values.reshape(-1).view(np.uint8).data
-        self._file.seek(self._mapped.offset + first * self.given.itemsize)
+        self._file.seek(self._mapped.offset + first * self.stored_dtype.itemsize)
         while left:
             n_bytes = self._file.readinto(left)
             if not n_bytes:
                 raise StoreError(f"{self.name}: has been cut short since it was opened.")
             left = left[n_bytes:]
 
-    def _in_place(self, stop: int) -> Any:
-        if self._by_columns or self.given != self.dtype or self.ndim != 2:
+    def _viewable(self, stop: int) -> Any:
+        if self._by_columns or self.stored_dtype != self.dtype or self.ndim != 2:
             return None
         n_bytes = os.fstat(self._file.fileno()).st_size
         if n_bytes < self._place(stop):
@@ -148,9 +148,9 @@ class MappedStore(Store):
     @property
     def is_mapped(self) -> bool:
         """Whether `whole` takes no memory: numbers of other types are copied."""
-        return self.given == self.dtype
+        return self.stored_dtype == self.dtype
 
-    def expect(self, start: int, stop: int) -> None:
+    def prefetch(self, start: int, stop: int) -> None:
         """Let the system read these rows into its cache meanwhile."""
         if hasattr(os, "posix_fadvise") and not self._by_columns:
             first, last = self._place(start), self._place(stop)
@@ -158,7 +158,7 @@ class MappedStore(Store):
 
     def _place(self, row: int) -> int:
         """Return where a row begins in the file."""
-        return self._mapped.offset + row * self.shape[1] * self.given.itemsize
+        return self._mapped.offset + row * self.shape[1] * self.stored_dtype.itemsize
 
     def whole(self) -> np.ndarray:
         """Return the file mapped into memory, not read."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from rowsolve.sources.columns import numeric_columns
 from rowsolve.sources.store import StoreError, kept_dtype, library
-from rowsolve.sources.streams import Streamed, made_ahead
+from rowsolve.sources.streams import Streamed, prefetched
 
 __all__ = ["ParquetStore"]
 
@@ -47,9 +47,9 @@ class ParquetStore(Streamed):
             sizes = [self._file.metadata.row_group(i).num_rows for i in range(self._file.num_row_groups)]
             self._starts = [0, *accumulate(sizes)]
             columns = tuple(field.name for field in fields)
-            given = np.result_type(*map(_given, fields))
+            stored_dtype = np.result_type(*map(_stored_dtype, fields))
             super().__init__(
-                str(path), (self._starts[-1], len(fields)), given, chunk=max(sizes, default=1), columns=columns
+                str(path), (self._starts[-1], len(fields)), stored_dtype, chunk=max(sizes, default=1), columns=columns
             )
             self._places = {self._file.schema.column(i).path: i for i in range(len(self._file.schema))}
             self._doubtful = [] if allow_nan else self._find_nulls([field.name for field in fields if field.nullable])
@@ -75,7 +75,7 @@ class ParquetStore(Streamed):
             for name in self._schema.names:
                 chunk = chunks.column(self._places[name])
                 file.seek(chunk.data_page_offset)
-                page = _bytes_of_page(file.read(_HEADER), self.given.itemsize)
+                page = _bytes_of_page(file.read(_HEADER), self.stored_dtype.itemsize)
                 found += min(2 * _bytes_of_dictionary(chunk) + page + _BUFFER, 2.0 * chunk.total_uncompressed_size)
         return found
 
@@ -116,7 +116,7 @@ class ParquetStore(Streamed):
 
     def _blocks(self, row: int) -> Iterator[tuple[int, np.ndarray]]:
         n_rows = max(1, int(_BYTES_OF_A_TILE / self.bytes_per_row))
-        for first, batch in made_ahead(self._batches(row)):
+        for first, batch in prefetched(self._batches(row)):
             for start in range(0, batch.num_rows, n_rows):
                 part = batch.slice(start, n_rows)
                 yield first + start, part.to_tensor(null_to_nan=True, row_major=False).to_numpy()
@@ -195,7 +195,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
             return value >> 1, at
 
 
-def _given(field: Any) -> np.dtype:
+def _stored_dtype(field: Any) -> np.dtype:
     from pyarrow import types
 
     return np.dtype(field.type.to_pandas_dtype() if types.is_floating(field.type) else np.float64)

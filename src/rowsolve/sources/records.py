@@ -27,8 +27,8 @@ class RecordStore(Store):
         assert dtype.names is not None
         others = {one: str(dtype[one]) for one in dtype.names if dtype[one].kind not in "fiub"}
         columns = numeric_columns(name, dtype.names, others, chosen, left_out)
-        given = np.result_type(*(dtype[one] if dtype[one].kind == "f" else np.float64 for one in columns))
-        super().__init__(name, (records.shape[0], len(columns)), given, chunk=chunk, columns=columns)
+        stored_dtype = np.result_type(*(dtype[one] if dtype[one].kind == "f" else np.float64 for one in columns))
+        super().__init__(name, (records.shape[0], len(columns)), stored_dtype, chunk=chunk, columns=columns)
         self._records, self._close = records, close
 
     @property
@@ -37,7 +37,7 @@ class RecordStore(Store):
         return (*super().files, *files_behind(self._records))
 
     def _read(self, start: int, stop: int, out: np.ndarray | None) -> np.ndarray:
-        out, records = self._room(stop - start, out), np.asarray(self._records[start:stop])
+        out, records = self._output(stop - start, out), np.asarray(self._records[start:stop])
         for j, name in enumerate(self.columns or ()):
             out[:, j] = records[name]
         return out

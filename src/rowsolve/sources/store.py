@@ -37,7 +37,7 @@ class Store(ABC):
     shape : (int, int)
         A vector counts as one column; `ndim` tells it from a matrix.
     ndim : int
-    given : numpy.dtype
+    stored_dtype : numpy.dtype
         The numbers as they are stored.
     dtype : numpy.dtype
         The numbers as they are read: float32 (of float16 and float32) or float64 (of all else).
@@ -71,27 +71,27 @@ class Store(ABC):
         self,
         name: str,
         shape: tuple[int, ...],
-        given: np.dtype,
+        stored_dtype: np.dtype,
         *,
         chunk: int = 1,
         columns: tuple[str, ...] | None = None,
     ) -> None:
         if len(shape) not in (1, 2):
             raise StoreError(f"{name}: expected two dimensions, rows and columns, or one: got shape {shape}.")
-        if given.kind not in "fiub":
-            hint = " Stack the real and the imaginary parts into one real system." if given.kind == "c" else ""
-            raise StoreError(f"{name}: expected real numbers, got {given}.{hint}")
+        if stored_dtype.kind not in "fiub":
+            hint = " Stack the real and the imaginary parts into one real system." if stored_dtype.kind == "c" else ""
+            raise StoreError(f"{name}: expected real numbers, got {stored_dtype}.{hint}")
         if 0 in shape:
             raise StoreError(f"{name}: holds no numbers: its shape is {shape}.")
         self.name = name
         self.ndim = len(shape)
         self.shape = (shape[0], shape[1] if self.ndim == 2 else 1)
-        self.given = given
-        self.dtype = np.dtype(kept_dtype(given))
+        self.stored_dtype = stored_dtype
+        self.dtype = np.dtype(kept_dtype(stored_dtype))
         self.chunk = max(1, min(chunk, shape[0]))
         self.columns = columns
         self.bytes_read = 0.0
-        self.checked = self.checked or given.kind != "f"  # integers are finite
+        self.checked = self.checked or stored_dtype.kind != "f"  # integers are finite
 
     @property
     def written(self) -> int:
@@ -128,7 +128,7 @@ class Store(ABC):
     @property
     def stored_bytes_per_row(self) -> float:
         """Bytes of the numbers of a row as they are stored, on average, before any compression."""
-        return self.bytes_per_row * self.given.itemsize / self.dtype.itemsize
+        return self.bytes_per_row * self.stored_dtype.itemsize / self.dtype.itemsize
 
     @property
     def least_bytes(self) -> float:
@@ -141,7 +141,7 @@ class Store(ABC):
     @property
     def eps(self) -> float:
         """Relative precision of the numbers as they are stored."""
-        return precision(self.given)
+        return precision(self.stored_dtype)
 
     def read(self, start: int, stop: int, out: np.ndarray | None = None) -> Any:
         """Return rows `start` to `stop` (not included): an array in C order, or a CSR array if `sparse`.
@@ -156,35 +156,35 @@ class Store(ABC):
         if not 0 <= start <= stop <= self.shape[0]:
             raise IndexError(f"{self.name}: has rows 0 to {self.shape[0]}, asked for {start} to {stop}.")
         if out is not None:
-            self._check_room(stop - start, out)
-        with self._telling(start, stop):
+            self._check_out(stop - start, out)
+        with self._naming_errors(start, stop):
             rows = self._read(start, stop, out)
         self._count(start, stop)
         return rows
 
-    def lend(self, start: int, stop: int) -> Any:
+    def view(self, start: int, stop: int) -> Any:
         """Return rows `start` to `stop` as `read` does, but without a copy; None if they are not there as they are."""
-        rows = self._in_place(stop)
+        rows = self._viewable(stop)
         if rows is None:
             return None
         self._count(start, stop)
         return rows[start:stop]
 
     @property
-    def lends(self) -> bool:
+    def has_views(self) -> bool:
         """Whether rows can be lent."""
-        return self._in_place(0) is not None
+        return self._viewable(0) is not None
 
     @property
     def is_mapped(self) -> bool:
         """Whether `whole` maps the rows into memory as they are, which takes none."""
         return False
 
-    def _in_place(self, stop: int) -> Any:  # noqa: ARG002  most stores have nothing to lend
+    def _viewable(self, stop: int) -> Any:  # noqa: ARG002  most stores have nothing to lend
         """Return an array of all rows, of which those before `stop` are safe to touch; None if there is none."""
         return None
 
-    def expect(self, start: int, stop: int) -> None:  # noqa: B027  most stores cannot read ahead
+    def prefetch(self, start: int, stop: int) -> None:  # noqa: B027  most stores cannot read ahead
         """Let the system fetch rows that will be lent soon."""
 
     def _count(self, start: int, stop: int) -> None:
@@ -195,7 +195,7 @@ class Store(ABC):
 
     def take(self, order: np.ndarray) -> Any:
         """Return the rows with these numbers, in this order; what is stored together is read once for all of them."""
-        rows = self._in_place(self.shape[0])
+        rows = self._viewable(self.shape[0])
         if rows is not None:
             self.bytes_read += order.size * self.stored_bytes_per_row
             return rows[order]
@@ -247,7 +247,7 @@ class Store(ABC):
         """As `read`, with arguments that are in order; may raise anything."""
 
     @contextmanager
-    def _telling(self, start: int, stop: int) -> Iterator[None]:
+    def _naming_errors(self, start: int, stop: int) -> Iterator[None]:
         """Tell whatever a library meets in a file that was cut or changed."""
         try:
             yield
@@ -258,7 +258,7 @@ class Store(ABC):
                 f"{self.name}: rows {start} to {stop} cannot be read (damaged, or cut short): {in_a_line(error)}"
             ) from error
 
-    def _check_room(self, n_rows: int, out: np.ndarray) -> None:
+    def _check_out(self, n_rows: int, out: np.ndarray) -> None:
         if self.sparse:
             raise TypeError(f"{self.name}: is sparse, so its rows do not fit into an array: leave `out` away.")
         if out.shape != (n_rows, self.shape[1]) or out.dtype != self.dtype or not out.flags.c_contiguous:
@@ -267,7 +267,7 @@ class Store(ABC):
                 f"got {out.shape} and {out.dtype}."
             )
 
-    def _room(self, n_rows: int, out: np.ndarray | None) -> np.ndarray:
+    def _output(self, n_rows: int, out: np.ndarray | None) -> np.ndarray:
         return np.empty((n_rows, self.shape[1]), self.dtype) if out is None else out
 
 

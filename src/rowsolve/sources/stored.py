@@ -47,7 +47,7 @@ class Memory:
         Rows that are worked on together.
     at_once : float
         Bytes that are read in one call, so that others need not wait long.
-    lent : bool
+    views : bool
         Whether rows are mapped into memory as they are, which takes none.
     """
 
@@ -57,7 +57,7 @@ class Memory:
     room: float
     chunk: int
     at_once: float
-    lent: bool
+    views: bool
 
     def words(self, store: Store) -> str:
         """Return how the rows will be read, in a sentence."""
@@ -65,7 +65,7 @@ class Memory:
         used = (self.fixed + self.buffers) / 1e6
         return (
             f"Reading {store.name} in {n_chunks:,} chunks of {size / 1e6:.3g} MB"
-            f"{' (mapped, not copied)' if self.lent else ''}: about {max(used, 0.1):.3g} MB of memory, and up to "
+            f"{' (mapped, not copied)' if self.views else ''}: about {max(used, 0.1):.3g} MB of memory, and up to "
             f"{self.room / 1e6:.3g} MB for the method, of {self.allowed / 1e6:.4g} MB allowed."
         )
 
@@ -86,9 +86,9 @@ def free_memory() -> float:
 def memory_for(store: Store, n_rhs: int, allowed: float, threads: int) -> Memory:
     """Share out the bytes `allowed`; raise with the least that works if they are too few."""
     n, p = store.shape
-    lent = store.lends
-    fixed = n * (8.0 * n_rhs + 1.0) + 8.0 * _VECTORS * p * threads * (n_rhs + 1) + (0.0 if lent else store.least_bytes)
-    copies = 1 if lent else _WALKS * _BUFFERS * (_SPARSE_COPIES if store.sparse else 1)
+    views = store.has_views
+    fixed = n * (8.0 * n_rhs + 1.0) + 8.0 * _VECTORS * p * threads * (n_rhs + 1) + (0.0 if views else store.least_bytes)
+    copies = 1 if views else _WALKS * _BUFFERS * (_SPARSE_COPIES if store.sparse else 1)
     least_rows = min(n, _FEWEST_ROWS)
     least = fixed + 2.0 * copies * least_rows * store.bytes_per_row
     if least > allowed:
@@ -96,15 +96,15 @@ def memory_for(store: Store, n_rhs: int, allowed: float, threads: int) -> Memory
             f"{allowed / 1e6:.4g} MB of memory are too little for {store.name}: b, vectors, and the least that can be "
             f"read take {fixed / 1e6:.3g} MB. Allow {np.ceil(least / 1e6):,.0f} MB."
         )
-    at_once = 0.0 if lent else min(_AT_ONCE, (allowed - fixed) / 32.0)
+    at_once = 0.0 if views else min(_AT_ONCE, (allowed - fixed) / 32.0)
     fixed += 0.0 if store.in_place else _COPIES * at_once
     wanted = max(_CHUNK, _ROWS_OF_A_CHUNK * p * store.bytes_per_row)
     rows = int(min(n, wanted / store.bytes_per_row, (allowed - fixed) / (2.0 * copies * store.bytes_per_row)))
     chunk = max(least_rows, rows // store.chunk * store.chunk if rows >= store.chunk else rows)
-    while chunk > least_rows and not lent and copies * store.most_bytes(chunk) > (allowed - fixed) / 2:
+    while chunk > least_rows and not views and copies * store.most_bytes(chunk) > (allowed - fixed) / 2:
         chunk = max(least_rows, chunk // 2)
-    buffers = 0.0 if lent else min(copies * store.most_bytes(chunk), allowed - fixed)
-    return Memory(allowed, fixed, buffers, allowed - fixed - buffers, chunk, at_once, lent)
+    buffers = 0.0 if views else min(copies * store.most_bytes(chunk), allowed - fixed)
+    return Memory(allowed, fixed, buffers, allowed - fixed - buffers, chunk, at_once, views)
 
 
 class StoredRows(Source):
@@ -130,8 +130,8 @@ class StoredRows(Source):
 
     def make_sure(self) -> None:
         """Raise if rows that are lent have gone: to touch them would be the end of the process."""
-        if self.memory.lent:
-            self.store.lend(self.shape[0], self.shape[0])
+        if self.memory.views:
+            self.store.view(self.shape[0], self.shape[0])
 
     @property
     def n_chunks(self) -> int:
@@ -194,7 +194,7 @@ class StoredRows(Source):
         No more than a chunk, unless as many are stored together: in smaller pieces they would be read several times.
         """
         memory, stored, a_row = self.memory, self.store.chunk, self.store.bytes_per_row
-        if memory.lent or self.store.sparse:
+        if memory.views or self.store.sparse:
             return memory.chunk
         wanted = max(_PIECE / a_row, _ROWS_OF_A_CHUNK * self.shape[1])
         rows = max(1, int(wanted / stored)) * stored
@@ -218,8 +218,8 @@ class StoredRows(Source):
     def _walk(self, chunks: Iterator[int], size: int) -> Iterator[tuple[int, Source]]:
         n = self.shape[0]
         places = ((c * size, min((c + 1) * size, n)) for c in chunks)
-        if self.memory.lent:
-            yield from self._walk_lent(places)
+        if self.memory.views:
+            yield from self._walk_views(places)
             return
         with ThreadPoolExecutor(1, thread_name_prefix="rowsolve-reader") as reader:
             filler = _Filler(self.store, self._lock, self.memory.at_once, size)  # type: ignore[attr-defined]
@@ -234,13 +234,13 @@ class StoredRows(Source):
             finally:
                 filler.stop(coming)
 
-    def _walk_lent(self, places: Iterator[tuple[int, int]]) -> Iterator[tuple[int, Source]]:
+    def _walk_views(self, places: Iterator[tuple[int, int]]) -> Iterator[tuple[int, Source]]:
         place = next(places, None)
         while place is not None:
-            rows, start = self.store.lend(*place), place[0]
+            rows, start = self.store.view(*place), place[0]
             place = next(places, None)
             if place is not None:
-                self.store.expect(*place)
+                self.store.prefetch(*place)
             yield start, self._source(rows)
 
     def _source(self, found: Any) -> Source:

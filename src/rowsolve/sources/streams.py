@@ -16,7 +16,7 @@ from rowsolve.sources.csr import canonical, checked_csr, is_sparse
 from rowsolve.sources.finite import first_not_finite
 from rowsolve.sources.store import Store, StoreError
 
-__all__ = ["Chunks", "Streamed", "made_ahead"]
+__all__ = ["Chunks", "Streamed", "prefetched"]
 
 
 class Streamed(Store):
@@ -46,7 +46,7 @@ class Streamed(Store):
             none = sparse.csr_array((0, self.shape[1]), dtype=self.dtype)
             rows = (block[first:last] for block, first, last in parts)
             return sparse.vstack([none, *rows], format="csr", dtype=self.dtype)
-        out = self._room(stop - start, out)
+        out = self._output(stop - start, out)
         filled = 0
         for block, first, last in parts:
             place = out[filled : filled + last - first]
@@ -114,7 +114,7 @@ class Chunks(Streamed):
     def __init__(self, factory: Callable[[], Iterable[tuple[Any, Any]]], name: str = "the chunks of `A`") -> None:
         self.name, self._factory = name, factory
         n_rows = n_entries = n_columns = largest = 0
-        given: list[np.dtype] = [np.dtype(np.float16)]
+        dtypes: list[np.dtype] = [np.dtype(np.float16)]
         sides = []
         for number, (A, b) in enumerate(self._pairs()):
             n_columns = n_columns or A.shape[1]
@@ -125,9 +125,9 @@ class Chunks(Streamed):
             n_rows, largest = n_rows + A.shape[0], max(largest, A.shape[0])
             n_entries += A.nnz if is_sparse(A) else A.size
             self.sparse = is_sparse(A) if number == 0 else self.sparse and is_sparse(A)
-            given.append(A.dtype if A.dtype.kind == "f" else np.dtype(np.float64))
+            dtypes.append(A.dtype if A.dtype.kind == "f" else np.dtype(np.float64))
             sides.append(np.asarray(b))
-        super().__init__(name, (n_rows, n_columns), np.result_type(*given), chunk=largest)
+        super().__init__(name, (n_rows, n_columns), np.result_type(*dtypes), chunk=largest)
         self._n_entries = n_entries
         self.rhs = np.concatenate(sides)
 
@@ -166,7 +166,7 @@ class Chunks(Streamed):
             yield (canonical(checked_csr(A)) if is_sparse(A) else A), b
 
 
-def made_ahead(items: Iterator[Any]) -> Iterator[Any]:
+def prefetched(items: Iterator[Any]) -> Iterator[Any]:
     """Yield `items`, from the second on while the next one is made on a thread of its own.
 
     Who wants but one, because rows from here and there are read, does not wait for another.

@@ -47,16 +47,25 @@ class Layout(NamedTuple):
 
 
 class Writer(ABC):
-    """A file being written. It is not complete before `finish`.
+    """A file being written; it is complete after `finish`.
 
-    `company` says where what belongs to the rows goes: ``"arrays"`` in the same file, under its name; ``"columns"``
-    of the same table, if it is a right-hand side; else in files of its own.
+    Attributes
+    ----------
+    extra_arrays : {"datasets", "columns", "files"}
+        Where arrays other than the matrix are stored: as datasets of the same file; as columns of the same table
+        (right-hand sides only); or in separate .npy files.
+    takes_sparse : bool
+        Whether the format stores sparse matrices.
+    in_one_piece : bool
+        Whether all rows must be in memory before the file is written.
+    chunk_bytes : int
+        Recommended size of a chunk; 0 if the format has no chunks.
     """
 
-    company: ClassVar[Literal["arrays", "columns", "none"]] = "none"
+    extra_arrays: ClassVar[Literal["datasets", "columns", "files"]] = "files"
     takes_sparse: ClassVar[bool] = False
-    in_one_piece: ClassVar[bool] = False  # whether all rows must be in memory
-    chunk_bytes: ClassVar[int] = 0  # how much is best stored together; 0 if the format has no chunks
+    in_one_piece: ClassVar[bool] = False
+    chunk_bytes: ClassVar[int] = 0
 
     def __init__(self, path: Path, layout: Layout) -> None:
         self.path, self.layout = path, layout
@@ -74,7 +83,7 @@ class Writer(ABC):
     def _add(self, rows: Any, b: np.ndarray | None) -> None: ...
 
     def add_array(self, name: str, values: np.ndarray) -> None:
-        """Write another array beside the rows; raise TypeError unless `company` is ``"arrays"``."""
+        """Write another array beside the rows; raise TypeError unless `extra_arrays` is ``"datasets"``."""
         raise TypeError(f"this format holds its rows only: {name}, of shape {values.shape}, needs another file.")
 
     def finish(self) -> None:
@@ -106,7 +115,7 @@ class NpyWriter(Writer):
 class CSVWriter(Writer):
     """.csv: a line a row, after a line of names if the columns have any."""
 
-    company = "columns"
+    extra_arrays = "columns"
 
     def __init__(self, path: Path, layout: Layout) -> None:
         super().__init__(path, layout)
@@ -125,7 +134,7 @@ class CSVWriter(Writer):
 class ParquetWriter(Writer):
     """.parquet: a column each, `chunk` rows in a row group, pages with a checksum."""
 
-    company = "columns"
+    extra_arrays = "columns"
     chunk_bytes = 8 << 20  # each column is stored by itself, which takes some rows to pay
 
     def __init__(self, path: Path, layout: Layout) -> None:
@@ -155,7 +164,7 @@ class ParquetWriter(Writer):
 class GroupWriter(Writer):
     """HDF5 and Zarr: datasets with a checksum on every chunk; a sparse matrix is a group of three."""
 
-    company = "arrays"
+    extra_arrays = "datasets"
     takes_sparse = True
     chunk_bytes = 1 << 20
     _root: Any
