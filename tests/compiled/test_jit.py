@@ -26,7 +26,7 @@ def python(code, **env):
 
 
 def test_import__compiles_nothing_and_imports_nothing_heavy():
-    heavy = ["numpy", "numba", "scipy", "matplotlib", "rich", "typer"]
+    heavy = ["numpy", "numba", "scipy", "matplotlib", "rich", "typer", "filelock", "platformdirs", "psutil"]
     code = f"import sys, rowsolve; print([name for name in {heavy} if name in sys.modules])"
     assert python(code) == "[]"
 
@@ -64,13 +64,23 @@ def test_cache__that_is_damaged_is_made_anew(tmp_path):
 def test_cache__is_done_without_where_there_is_no_home(monkeypatch):
     from rowsolve.compiled import jit
 
-    def no_home():
-        raise RuntimeError("Could not determine home directory.")
+    monkeypatch.delenv("ROWSOLVE_CACHE_DIR", raising=False)
+    monkeypatch.setattr(jit, "user_cache_dir", lambda *_, **__: "~/.cache/rowsolve")  # as platformdirs has it then
+    assert jit.kernel_cache_folder() is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have other folders")
+def test_cache__is_where_linux_keeps_those_of_users(tmp_path, monkeypatch):
+    from rowsolve.compiled import jit
 
     monkeypatch.delenv("ROWSOLVE_CACHE_DIR", raising=False)
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.setattr(Path, "home", no_home)
-    assert jit.kernel_cache_folder() is None
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert jit.kernel_cache_folder().parent == tmp_path / "rowsolve"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert jit.kernel_cache_folder().parent == tmp_path / ".cache" / "rowsolve"
+    monkeypatch.setenv("ROWSOLVE_CACHE_DIR", str(tmp_path / "mine"))
+    assert jit.kernel_cache_folder().parent == tmp_path / "mine"
 
 
 def test_cache__may_be_filled_by_several_at_once(tmp_path):
@@ -80,6 +90,32 @@ def test_cache__may_be_filled_by_several_at_once(tmp_path):
         subprocess.Popen([sys.executable, "-c", code.format(kind)], env=env) for kind in ("float32", "float64") * 2
     ]
     assert [process.wait() for process in running] == [0, 0, 0, 0]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this lock is another one on Windows")
+def test_cache__is_filled_where_the_file_system_has_no_locks(tmp_path):
+    patch = "import errno, fcntl; fcntl.flock = lambda *_: (_ for _ in ()).throw(OSError(errno.{}, 'no locks')); "
+    for number in ("ENOSYS", "ENOLCK"):
+        folder = tmp_path / number
+        python(f"{patch.format(number)}{SOLVE}", ROWSOLVE_CACHE_DIR=str(folder), PYTHONWARNINGS="error")
+        assert list(folder.rglob("*.nbc"))
+
+
+def test_lock_of_the_cache__ends_with_its_process_and_may_be_taken_again_by_its_thread(tmp_path):
+    env = {"ROWSOLVE_CACHE_DIR": str(tmp_path)}
+    take = "from rowsolve.compiled import jit; jit._lock().acquire(timeout=0)"
+    python(f"{take}; jit._lock().acquire(timeout=0); import os; os._exit(0)", **env)
+    with subprocess.Popen(
+        [sys.executable, "-c", f"{take}; print(flush=True); input()"],
+        env={**os.environ, **env}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as holder:  # fmt: skip
+        holder.stdout.readline()
+        with pytest.raises(subprocess.CalledProcessError) as refused:
+            python(take, **env)
+        assert "filelock._error.Timeout" in refused.value.stderr
+        holder.kill()
+        holder.wait()
+        python(take, **env)
 
 
 def test_cache__notices_a_change_in_any_kernel_file(monkeypatch):

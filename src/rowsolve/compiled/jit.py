@@ -9,24 +9,23 @@ sources: any change opens a new folder. Nothing is compiled at import.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import shutil
-import threading
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numba
 from numba import config
 from numba.core.errors import NumbaError
 from numba.extending import overload
+from platformdirs import user_cache_dir
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 __all__ = ["hash_of_kernel_sources", "kernel", "kernel_cache_folder", "row_primitive"]
 
@@ -45,9 +44,8 @@ def kernel_cache_folder() -> Path | None:
         return None
     base = os.environ.get("ROWSOLVE_CACHE_DIR")
     if not base:
-        try:
-            base = os.path.join(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "rowsolve")
-        except RuntimeError:  # no home
+        base = user_cache_dir("rowsolve", appauthor=False)
+        if not os.path.isabs(base):  # no home
             return None
     return Path(base) / f"kernels-{hash_of_kernel_sources()}"
 
@@ -77,41 +75,23 @@ def _usable(folder: Path | None) -> Path | None:
 _CACHE = _usable(kernel_cache_folder())
 
 
-class _CacheLock:
-    """One process at a time may compile into the cache; re-entrant, since kernels compile those they call.
+@cache
+def _lock() -> BaseFileLock:
+    """Return the lock of the cache: one thread of one process at a time may compile into it.
 
-    Two that fill it at once can leave the code of one signature under the name of another: Numba numbers its
-    files by an index that each reads before it writes.
+    Two that fill it at once can leave the code of one signature under the name of another: Numba numbers its files by
+    an index that each reads before it writes. The lock is re-entrant, since kernels compile those that they call. It is
+    the system's, which ends with the process, never the mere existence of a file.
     """
+    from filelock import FileLock  # small systems are solved without kernels
 
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / "lock"
-        self._threads = threading.RLock()
-        self._depth = 0
-        self._file: Any = None
-
-    def __enter__(self) -> None:
-        self._threads.acquire()
-        self._depth += 1
-        if self._depth == 1 and fcntl is not None:
-            with contextlib.suppress(OSError):  # a file system without locks
-                self._file = self._path.open("w")
-                fcntl.flock(self._file, fcntl.LOCK_EX)
-
-    def __exit__(self, *_: object) -> None:
-        self._depth -= 1
-        if self._depth == 0 and self._file is not None:
-            self._file.close()  # this releases the lock, and so does the end of the process
-            self._file = None
-        self._threads.release()
-
-
-_LOCK = _CacheLock(_CACHE) if _CACHE else None
+    assert _CACHE is not None
+    return FileLock(_CACHE / "lock", poll_interval=0.01, fallback_to_soft=False, is_singleton=True)
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile `function` on its first call and keep the machine code on disk."""
-    if _CACHE is None or _LOCK is None:
+    if _CACHE is None:
         return numba.njit(**_FLAGS)(function)
     settings: Any = config
     before = settings.CACHE_DIR
@@ -129,8 +109,9 @@ def _carefully(dispatcher: Any, compile_for: Callable[..., Any]) -> Callable[...
     """Compile under the lock; a damaged cache file is thrown away and made anew."""
 
     def compile_carefully(signature: Any) -> Any:
-        assert _LOCK is not None
-        with _LOCK:
+        with ExitStack() as stack:
+            with suppress(OSError):  # a file system without locks
+                stack.enter_context(_lock())
             try:
                 return compile_for(signature)
             except NumbaError:
