@@ -136,7 +136,7 @@ def measure(one: Draw, ways: list[str]) -> dict[str, Any]:
         "stored": one.stored, "dtype": str(one.A.dtype), "sides": one.b.shape[1] if one.b.ndim > 1 else 1,
         "numbers": int(one.A.nnz if sparse.issparse(one.A) else one.A.size), "attempt": one.attempt,
         "seconds": seconds, "settings": {peer.name: peer.setting for peer in peers}, "out": out,
-        "busy_cores": busy or 0.0, "error": ours.error, "wrong": not ours.error <= ERROR,
+        "busy_cores": busy, "error": ours.error, "wrong": not ours.error <= ERROR,
         "status": last.status.name, "method": last.method,
         "error_estimate": float(last.error_estimate), "message": last.message,
         "reason": last.message.partition(last.status.value.rstrip("."))[0].strip() or last.message,

@@ -12,7 +12,9 @@ import pytest
 import rowsolve
 
 SOURCE = Path(rowsolve.__file__).parent
-HEAVY = {"rich", "typer", "matplotlib", "dask", "sklearn", "h5py", "zarr", "pyarrow", "kaczmarz", "threadpoolctl"}
+HEAVY = {
+    "rich", "typer", "matplotlib", "dask", "sklearn", "h5py", "zarr", "pyarrow", "kaczmarz", "threadpoolctl", "psutil",
+}  # fmt: skip
 # What a package may import is in the docstring of its `__init__`; these are the modules beside them.
 ROOT = {
     "_solution": set(),

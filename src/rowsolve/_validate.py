@@ -19,13 +19,14 @@ import numpy as np
 from rowsolve.kernels.rows import DenseRows, frozen, write_out
 from rowsolve.methods import METHODS, Method, Refined
 from rowsolve.methods.base import positive_integer
+from rowsolve.parallel.memory import free_memory
 from rowsolve.parallel.pool import available_cores, run_together
 from rowsolve.parallel.vectors import sum_of_squares
 from rowsolve.sources import Source, Store, StoredRows, open_rows
 from rowsolve.sources.arrangement import read_arrangement
 from rowsolve.sources.files import is_place, load_matrix, opened_with_b, vector_of
 from rowsolve.sources.rows import as_columns
-from rowsolve.sources.stored import free_memory, memory_for
+from rowsolve.sources.stored import memory_for
 
 __all__ = [
     "at_least_zero", "bounds_of", "check_of", "damp_of", "generator_of", "memory_of", "method_of", "opened_system",

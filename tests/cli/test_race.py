@@ -88,7 +88,7 @@ def test_race__takes_sparse_matrices(folder):
 
 
 def test_race__leaves_a_large_file_where_it_is(folder, monkeypatch):
-    monkeypatch.setattr(command, "available_bytes", lambda: 0.0)
+    monkeypatch.setattr(command, "free_memory", lambda: 0.0)
     result = run("A.npy", "b.npy", "--repeats", 1)
     assert "(memory map)" in result.output
     assert "A stays in its file" in result.output

@@ -18,7 +18,7 @@ from scipy import sparse
 
 import rowsolve
 from rowsolve import METHODS, Status
-from rowsolve.sources import StoredRows, open_store, stored
+from rowsolve.sources import StoredRows, open_store
 from rowsolve.sources import text as text_module
 from rowsolve.sources.streams import Chunks
 
@@ -444,10 +444,6 @@ def test_rows_that_would_fill_the_memory__stay_where_they_are(tmp_path, monkeypa
     monkeypatch.setattr("rowsolve._validate.free_memory", lambda: 3.0 * A.nbytes)
     rowsolve.solve(path, b, "randomized", rng=0, threads=1)
     assert not kinds
-
-
-def test_free_memory__is_a_number():
-    assert stored.free_memory() > 0.0
 
 
 def test_zarr_and_hdf5_groups__of_others_are_read_too(tmp_path):

@@ -4,11 +4,13 @@ import getpass
 import json
 import platform
 from pathlib import Path
+from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from rowsolve.race import machine
-from rowsolve.race.machine import available_bytes, blas_threads, busy_cores, describe, seconds_for_flops
+from rowsolve.race.machine import blas_threads, busy_cores, describe, seconds_for_flops
 
 
 def test_description__has_what_times_depend_on_and_nothing_personal():
@@ -25,7 +27,6 @@ def test_description__has_what_times_depend_on_and_nothing_personal():
 
 def test_description__reads_what_linux_tells(tmp_path, monkeypatch):
     (tmp_path / "cpuinfo").write_text("processor : 0\nmodel name\t: Fast One @ 3 GHz\nmodel name\t: Fast One @ 3 GHz\n")
-    (tmp_path / "meminfo").write_text("MemTotal:  2000000 kB\nMemAvailable:  1000000 kB\n")
     for number, (level, kind, size) in enumerate(
         [("1", "Data", "32K"), ("1", "Instruction", "64K"), ("2", "Unified", "1M")]
     ):
@@ -35,25 +36,21 @@ def test_description__reads_what_linux_tells(tmp_path, monkeypatch):
             (place / name).write_text(f"{text}\n")
     (tmp_path / "index9").mkdir()  # says nothing
     monkeypatch.setattr(machine, "_CPUINFO", tmp_path / "cpuinfo")
-    monkeypatch.setattr(machine, "_MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=2_000_000_000))
     monkeypatch.setattr(machine, "_CACHES", tmp_path)
     found = describe()
     assert found["cpu"] == "Fast One @ 3 GHz"
     assert found["caches"] == {"L1d": "32K", "L1i": "64K", "L2": "1M"}
     assert found["memory_gb"] == 2.0
-    assert available_bytes() == 1.024e9
 
 
 def test_description__does_without_linux_and_threadpoolctl(tmp_path, monkeypatch):
-    for name in ("_CPUINFO", "_MEMINFO", "_STAT", "_CACHES"):
+    for name in ("_CPUINFO", "_CACHES"):
         monkeypatch.setattr(machine, name, tmp_path / "none")
     monkeypatch.setattr(machine, "find_spec", lambda _: None)
     found = describe()
-    assert found["memory_gb"] is None
     assert found["caches"] == {}
     assert len(found["blas"]) == 1
-    assert available_bytes() == float("inf")
-    assert busy_cores(0.0) is None
     with blas_threads(1):
         pass
 
@@ -64,13 +61,10 @@ def test_blas_threads__are_limited():
         assert {one["num_threads"] for one in threadpoolctl.threadpool_info() if one["user_api"] == "blas"} == {1}
 
 
-def test_busy_cores__are_those_at_work(tmp_path, monkeypatch):
-    stat = tmp_path / "stat"
-    stat.write_text("cpu  100 0 0 900 0 0 0 0 0 0\ncpu0 1\n")
-    monkeypatch.setattr(machine, "_STAT", stat)
+def test_busy_cores__are_those_at_work(monkeypatch):
     monkeypatch.setattr(machine.os, "cpu_count", lambda: 4)
-    monkeypatch.setattr(machine.time, "sleep", lambda _: stat.write_text("cpu  120 0 5 960 15 0 0 0 0 0\n"))
-    assert busy_cores() == pytest.approx(4 * 25 / 100)
+    monkeypatch.setattr(psutil, "cpu_percent", {0.1: 37.5}.get)
+    assert busy_cores(0.1) == 1.5
 
 
 def test_predicted_seconds__are_in_proportion():

@@ -161,7 +161,7 @@ def test_amounts_of_work__are_not_tried_when_the_next_would_take_too_long(course
     ],
 )
 def test_one_that_would_hang__is_skipped_in_words(course, monkeypatch, trait, value, words):
-    monkeypatch.setattr(running, "available_bytes", lambda: 5e9)
+    monkeypatch.setattr(running, "free_memory", lambda: 5e9)
     one = course.make("a", {1e-6: 1e-7}, 1.0)
     setattr(one, trait, lambda _: value)
     (found,) = run_race(PROBLEM, [one], Rules())

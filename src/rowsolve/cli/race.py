@@ -14,10 +14,11 @@ from rich.table import Table
 import rowsolve
 from rowsolve.cli.messages import say, words_of
 from rowsolve.export.output import OutputFile
+from rowsolve.parallel.memory import free_memory
 from rowsolve.parallel.pool import available_cores
 from rowsolve.race.contestant import is_sparse
 from rowsolve.race.lineup import line_up
-from rowsolve.race.machine import available_bytes, blas_threads, busy_cores, describe
+from rowsolve.race.machine import blas_threads, busy_cores, describe
 from rowsolve.race.problem import Problem, least_squares
 from rowsolve.race.report import BUSY, outcome_in_words, ratio_in_words, seconds_in_words, verdict
 from rowsolve.race.results import REACHED, Outcome, Result, as_document
@@ -77,7 +78,7 @@ def _race(matrix: Path, rhs: Path, methods: list[str], rules: Rules) -> tuple[Re
             f"A is so ill-conditioned that this is itself right to about {problem.reference.doubt:.0e} only: "
             "ratios at this error mean little."
         )
-    if busy is not None and busy > BUSY:
+    if busy > BUSY:
         remarks.append(f"Other programs kept {busy:.1f} cores busy: run it again when they do not.")
     if isinstance(A, np.memmap):
         remarks.append("A stays in its file, because it is large for this memory; those that copy it are left out.")
@@ -107,7 +108,7 @@ def _load(matrix: Path, rhs: Path) -> tuple[Any, np.ndarray]:
     b, _ = as_vector(values, "b", source.shape[0], "row of `A`", place=str(rhs))
     if is_sparse(A):
         A = A.tocsr()
-    elif not isinstance(A, np.memmap) or 5 * A.nbytes < available_bytes():
+    elif not isinstance(A, np.memmap) or 5 * A.nbytes < free_memory():
         A = np.array(A)
     return (A if A.dtype in (np.float32, np.float64) else A.astype(np.float64)), b
 

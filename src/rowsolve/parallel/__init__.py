@@ -1,4 +1,4 @@
-"""Threads: the cores of the machine, calls that run side by side, and the threads of BLAS.
+"""The machine: its cores and memory, calls that run side by side, and the threads of BLAS.
 
 Products of vectors that need no BLAS are here too.
 

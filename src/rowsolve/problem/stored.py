@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from rowsolve.kernels.rows import DenseRows, frozen
+from rowsolve.parallel.memory import free_memory
 from rowsolve.problem.system import Clock, Part, Piece, System
 from rowsolve.sources import Source
-from rowsolve.sources.stored import StoredRows, free_memory
+from rowsolve.sources.stored import StoredRows
 
 __all__ = ["StoredSystem"]
 

@@ -2,5 +2,5 @@
 
 The same code runs the corpus of ``benchmarks/`` and ``rowsolve race`` on your own files.
 
-May import: `experiments`, and the public names.
+May import: `experiments`, `parallel`, and the public names.
 """

@@ -14,21 +14,22 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["available_bytes", "blas_threads", "busy_cores", "describe", "seconds_for_flops"]
+__all__ = ["blas_threads", "busy_cores", "describe", "seconds_for_flops"]
 
 PACKAGES = ("rowsolve", "numpy", "scipy", "numba", "scikit-learn", "kaczmarz-algorithms", "threadpoolctl")
-_CPUINFO, _MEMINFO, _STAT = Path("/proc/cpuinfo"), Path("/proc/meminfo"), Path("/proc/stat")
+_CPUINFO = Path("/proc/cpuinfo")
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 
 def describe() -> dict[str, Any]:
     """Return what is known of processor, caches, memory, system and versions; no names of hosts, users or folders."""
-    total = _meminfo("MemTotal")
+    import psutil
+
     return {
         "cpu": _processor(),
         "cores": os.cpu_count(),
         "caches": _caches(),
-        "memory_gb": None if total is None else round(total / 1e9, 1),
+        "memory_gb": round(psutil.virtual_memory().total / 1e9, 1),
         "os": platform.system(),
         "python": platform.python_version(),
         "blas": _blas(),
@@ -47,29 +48,11 @@ def blas_threads(threads: int) -> AbstractContextManager[Any]:
     return threadpool_limits(limits=threads)
 
 
-def busy_cores(seconds: float = 0.2) -> float | None:
-    """Sleep, and return how many cores other programs keep busy meanwhile; None where the system does not tell."""
-    before = _busy_and_all()
-    time.sleep(seconds)
-    after = _busy_and_all()
-    if before is None or after is None or after[1] <= before[1]:
-        return None
-    return (os.cpu_count() or 1) * (after[0] - before[0]) / (after[1] - before[1])
+def busy_cores(seconds: float = 0.2) -> float:
+    """Sleep, and return how many cores other programs keep busy meanwhile."""
+    import psutil
 
-
-def _busy_and_all() -> tuple[float, float] | None:
-    """Return the ticks of all cores since the start: those at work, and all."""
-    try:
-        ticks = [float(one) for one in _STAT.read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]]
-    except OSError:
-        return None
-    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)  # without idle and waiting for a disk
-
-
-def available_bytes() -> float:
-    """Return the memory that can still be had; infinity where the system does not tell."""
-    available = _meminfo("MemAvailable")
-    return float("inf") if available is None else available
+    return (os.cpu_count() or 1) * psutil.cpu_percent(seconds) / 100.0
 
 
 def seconds_for_flops(flops: float) -> float:
@@ -112,14 +95,6 @@ def _caches() -> dict[str, str]:
             continue
         found[f"L{level}{'i' if kind == 'Instruction' else 'd' if level == '1' else ''}"] = size
     return found
-
-
-def _meminfo(name: str) -> float | None:
-    try:
-        lines = _MEMINFO.read_text(encoding="ascii").splitlines()
-    except OSError:
-        return None
-    return next((float(line.split()[1]) * 1024.0 for line in lines if line.startswith(f"{name}:")), None)
 
 
 def _blas() -> list[str]:

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from rowsolve.parallel.memory import free_memory
 from rowsolve.race.contestant import TimeIsUp, is_sparse
 from rowsolve.race.iterative import LSMR
-from rowsolve.race.machine import available_bytes, seconds_for_flops
+from rowsolve.race.machine import seconds_for_flops
 
 __all__ = ["Problem", "Reference", "known", "least_squares", "tiny_like"]
 
@@ -80,7 +81,7 @@ def least_squares(A: Any, b: np.ndarray, seconds: float = math.inf) -> Reference
     n_rows, n_columns = A.shape
     needed = 8.0 * (_piece_rows(n_columns) + 3 * n_columns) * n_columns
     expected = seconds_for_flops(2.0 * (1.0 + n_columns / _piece_rows(n_columns)) * n_rows * n_columns**2)
-    if expected <= seconds and needed <= 0.5 * available_bytes():
+    if expected <= seconds and needed <= 0.5 * free_memory():
         return _by_qr(A, b)
     too_much = f"about {expected:.0f} s" if expected > seconds else f"{needed / 1e9:.1f} GB of memory"
     return _by_lsmr(A, b, seconds, too_much)

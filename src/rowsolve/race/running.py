@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from rowsolve.parallel.memory import free_memory
 from rowsolve.race.contestant import Contestant, TimeIsUp
-from rowsolve.race.machine import available_bytes, blas_threads
+from rowsolve.race.machine import blas_threads
 from rowsolve.race.problem import Problem, tiny_like
 from rowsolve.race.results import NEVER, REACHED, SKIPPED, Attempt, Outcome
 
@@ -100,7 +101,7 @@ def _reason_to_skip(problem: Problem, contestant: Contestant, rules: Rules) -> s
     refusal = contestant.refusal(problem.A)
     if refusal:
         return refusal
-    expected, available = contestant.expected_bytes(problem.A), available_bytes()
+    expected, available = contestant.expected_bytes(problem.A), free_memory()
     if expected > 0.8 * available:
         return f"about {expected / 1e9:.1f} GB more memory expected, {available / 1e9:.1f} GB there"
     seconds = contestant.expected_seconds(problem.A)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import threading
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +17,7 @@ from rowsolve.sources.arrangement import Arrangement
 from rowsolve.sources.rows import Source
 from rowsolve.sources.store import Store
 
-__all__ = ["Memory", "StoredRows", "free_memory", "memory_for"]
+__all__ = ["Memory", "StoredRows", "memory_for"]
 
 _CHUNK = 64e6  # bytes: a disk reads no faster in larger pieces
 _ROWS_OF_A_CHUNK = 2  # times p rows, at least, if there is room: fewer say little about x
@@ -68,19 +65,6 @@ class Memory:
             f"{' (mapped, not copied)' if self.views else ''}: about {max(used, 0.1):.3g} MB of memory, and up to "
             f"{self.room / 1e6:.3g} MB for the method, of {self.allowed / 1e6:.4g} MB allowed."
         )
-
-
-def free_memory() -> float:
-    """Return how many bytes could be used without pushing others out, as far as the system tells; else infinity."""
-    free = math.inf
-    with suppress(OSError, ValueError, IndexError):
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        free = next(1024.0 * float(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
-    with suppress(OSError, ValueError):  # that of the control group, which is "max" if there is none
-        group = Path("/sys/fs/cgroup")
-        limit, used = ((group / name).read_text(encoding="ascii") for name in ("memory.max", "memory.current"))
-        free = min(free, float(limit) - float(used))
-    return max(free, 0.0)
 
 
 def memory_for(store: Store, n_rhs: int, allowed: float, threads: int) -> Memory:
