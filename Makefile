@@ -63,7 +63,7 @@ tables: .venv/ready-tables
 .venv/ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "rowsolve needs Python 3.11 or later: set PYTHON=python3.x"; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(RUN) -m pip install --quiet --disable-pip-version-check -e .
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e ".[cli,plot]"
 	@touch $@
 
 .venv/ready-%: .venv/ready

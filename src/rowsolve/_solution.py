@@ -199,7 +199,10 @@ class Solution:
 
     def plot(self, ax: Axes | None = None, *, against: str = "rows_read", **line: Any) -> Axes:
         """Draw the estimated error against ``"rows_read"`` or ``"seconds"``; return the axes."""
-        from matplotlib import pyplot as plt
+        try:
+            from matplotlib import pyplot as plt
+        except ModuleNotFoundError:
+            raise ImportError("Solution.plot needs matplotlib: pip install 'rowsolve[plot]'.") from None
 
         labels = {"rows_read": "rows read", "seconds": "time (s)"}
         if against not in labels:

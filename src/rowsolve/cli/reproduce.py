@@ -11,6 +11,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from rowsolve.cli.results import Results
 from rowsolve.experiments.figure import Figure
 from rowsolve.experiments.paper import FIGURE_NAMES, figures_of
+from rowsolve.experiments.style import require_matplotlib
 from rowsolve.export.output import OutputFile
 
 __all__ = ["run_reproduce"]
@@ -26,6 +27,7 @@ class _Job:
 def run_reproduce(*, figure: str | None, out: Path, size: str) -> int:
     """Run the seeds that are missing, draw the pictures, name the files; return the exit code."""
     try:
+        require_matplotlib()
         jobs = _jobs(_chosen(figure, size), out)
         _run_seeds(jobs)
         for job in jobs:
@@ -33,6 +35,9 @@ def run_reproduce(*, figure: str | None, out: Path, size: str) -> int:
     except (ValueError, OSError) as error:
         _complain(f"error: {error}")
         return 2
+    except ImportError as error:
+        _complain(f"error: {error}")
+        return 1
     except KeyboardInterrupt:
         _complain(f"interrupted: finished seeds are kept in {out}; the same command goes on from there.")
         return 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,7 +10,7 @@ if TYPE_CHECKING:
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "DASHES", "new_figure", "scale_between", "tidy"]
+__all__ = ["COLOURS", "DASHES", "new_figure", "require_matplotlib", "scale_between", "tidy"]
 
 COLOURS = {
     "jl": "#E69F00",
@@ -23,8 +24,15 @@ COLOURS = {
 DASHES = {"jl": "--", "jl, refreshed": "-", "block": "--", "cluster-jl": "-", "cluster-block": "-", "randomized": ":"}
 
 
+def require_matplotlib() -> None:
+    """Raise ImportError with what to install if matplotlib is missing."""
+    if find_spec("matplotlib") is None:
+        raise ImportError("Pictures need matplotlib: pip install 'rowsolve[plot]'.")
+
+
 def new_figure(width: float, height: float) -> Figure:
     """Return an empty figure, in inches, that needs no screen."""
+    require_matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
