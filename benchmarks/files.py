@@ -33,8 +33,9 @@ from rich.table import Table
 
 import rowsolve
 from rowsolve._validate import opened_system
+from rowsolve.problem.clock import Clock
 from rowsolve.problem.stored import StoredSystem
-from rowsolve.problem.system import Clock, System
+from rowsolve.problem.system import System
 from rowsolve.race.iterative import LSQR
 from rowsolve.race.machine import describe
 from rowsolve.race.problem import least_squares

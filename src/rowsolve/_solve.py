@@ -21,8 +21,9 @@ from rowsolve.export.output import make_sure_apart
 from rowsolve.methods import Method, Refined
 from rowsolve.policy.auto import rows_seem_to_agree
 from rowsolve.policy.least_squares import is_small
+from rowsolve.problem.clock import Clock
 from rowsolve.problem.stored import StoredSystem
-from rowsolve.problem.system import Clock, System
+from rowsolve.problem.system import System
 from rowsolve.sources import Source, StoredRows
 from rowsolve.sources.files import files_of_system
 
@@ -55,86 +56,90 @@ def solve(
     checkpoint: str | PathLike[str] | None = None,
     resume: bool = False,
 ) -> Solution:
-    """Solve the tall linear system ``A x = b`` a few rows at a time.
+    """Solve the tall linear system ``A x = b`` by reading a few rows at a time.
 
     Parameters
     ----------
-    A : array_like or sparse matrix of shape (n, p), or path
-        Anything with the array protocol, a memory map (read where it is, never copied), a scipy sparse matrix
-        or array (CSR is taken as it is), a file (.npy, .npz, .mtx, .mtx.gz, .csv, .h5, .hdf5, .zarr, .parquet;
-        ``rows.h5:/A`` is a dataset, ``t.csv:x,y`` are columns), or a function that returns an iterator of
-        ``(A_chunk, b_chunk)``, with None for `b`. If `b` names columns of the file of `A`, `A` is the
-        others. A column that holds no numbers, or lacks a value, raises ValueError. float32 and float64 are kept; x is
-        computed in float64 in any case. C order is fast. Fortran order works without a copy: passes over all rows take
-        up to 1.5 times as long, and rows at random, which ``"auto"`` then avoids, up to 15 times.
+    A : array_like or sparse matrix of shape (n, p), path, or callable
+        The matrix. It may be an array or a memory map (read in place, without a copy), a scipy sparse matrix or array
+        (CSR is used without conversion), a file (.npy, .npz, .mtx, .mtx.gz, .csv, .h5, .hdf5, .zarr, .parquet;
+        ``rows.h5:/A`` is a dataset, ``t.csv:x,y`` are columns), or a function without arguments that returns an
+        iterator of ``(A_chunk, b_chunk)``, with ``b=None``. If `b` names columns of the file of `A`, then `A` is the
+        other columns. A column that is not numeric, or that has a missing value, raises ValueError. float32 and
+        float64 are read as they are; x is always computed in float64. C order is fastest. Fortran order needs no copy,
+        but passes over all rows take up to 1.5 times as long, and reading random rows, which ``"auto"`` then avoids, up
+        to 15 times.
     b : array_like of shape (n,) or (n, k), or path
-        A vector, or k right-hand sides (sparse ones are made dense), which are solved for at once: each row of A is
-        read once for all of them. Not every method can (``"direct"``, ``"refined"``, and those that draw rows without
-        looking at x). Everything about errors then holds for each column by itself.
+        The right-hand side, or k of them (sparse ones are made dense), which are solved for together: each row of A is
+        read once for all of them. Only some methods support this: ``"direct"``, ``"refined"``, and those that draw rows
+        independently of x. Tolerances and error estimates then apply to each column separately.
     method : str or Method
-        A name (``rowsolve methods`` lists them) or an object with parameters such as ``rowsolve.Block(8)``.
-        ``"auto"`` begins with what is fastest if all is well and goes on with another method if it is not: x is the
-        least-squares solution, which solves the equations if they can be solved. The message says which methods ran
-        and why; docs/choosing.md has the decisions.
+        A name (``rowsolve methods`` lists them) or an instance with parameters such as ``rowsolve.Block(8)``.
+        ``"auto"`` starts with the method that is fastest for a well-behaved system and switches to another one if that
+        fails: x is the least-squares solution, which solves the equations if the system is consistent. The message
+        says which methods ran and why; docs/choosing.md describes the decisions.
     x0 : array_like of shape (p,), or (p, k) if `b` is (n, k), or path, optional
-        Where to start; zero if not given. When many x satisfy the equations (wide or rank-deficient A), the
-        result is the solution nearest to `x0`: the one of least norm for ``x0 = 0``.
+        Initial guess, zero by default. If the solution is not unique (wide or rank-deficient A), x is the solution
+        nearest to `x0`: the minimum-norm solution for ``x0 = 0``.
     rtol, atol : float
-        Stop when the estimated ``norm(x - x*)`` is at most ``rtol * norm(x) + atol``. This is about x, not
-        about a residual. In this ``norm(x)`` counts as at least ``eps * norm(x0)``, where eps is the precision of A and
-        b: from a huge `x0` no tiny x can be told from 0.
+        Stop when the estimated error ``norm(x - x*)`` is at most ``rtol * norm(x) + atol``. `rtol` bounds the relative
+        error of x, not the residual. Here ``norm(x)`` counts as at least ``eps * norm(x0)``, where eps is the precision
+        of A and b, because a tiny x cannot be distinguished from 0 if `x0` is huge.
     max_passes : float, optional
-        Stop when as many rows have been read as there are in A this many times, preparation included. A run
-        that would clearly need more because A is ill-conditioned stops at once and says so. The last check, of
-        256 rows, comes on top; and a method that reads all rows in every step (``"refined"``) takes its first step in
-        any case, and may end with one pass or two more, for a factor or a fresh gradient; a system so small that it is
-        factored at once takes up to ten. If not given, as many as `max_seconds` allows; if that is not given either,
+        Stop when ``max_passes * n`` rows have been read, preparation included. A run that would clearly need more
+        because A is ill-conditioned stops early, and the message says so. The limit may be exceeded by the final check
+        of 256 rows; by ``"refined"``, which reads all rows in every step: it always takes the first step, and may end
+        with one or two further passes for a factor or a recomputed gradient; and by a system so small that it is
+        factored right away, which takes up to ten passes. The default is no limit if `max_seconds` is given, else
         1,000, and more for a small A: as many as a few seconds of work.
     max_seconds : float, optional
-        Stop after this time (compiling or loading the kernels, once in a process, not counted).
+        Stop after this time. Compiling or loading the kernels, which happens once per process, is not counted.
     damp : float
-        Above 0, x minimises ``norm(A x - b)**2 + damp**2 * norm(x)**2`` (as scipy's lsqr), by method ``"refined"``.
+        If positive, x minimises ``norm(A x - b)**2 + damp**2 * norm(x)**2``, as in `scipy.sparse.linalg.lsqr`, by
+        method ``"refined"``.
     bounds : pair (low, high) of floats or array_like of shape (p,), optional
-        The least and the largest value of each entry of x, as in scipy's lsq_linear; ``(0, np.inf)`` for x >= 0. x is
-        within them exactly, and `x0` is brought within them. ``"refined"`` and ``"auto"`` find the x within the bounds
-        that minimises ``norm(A x - b)**2`` (plus the damping, if any). Methods that project on rows (not all can) find
-        an x within the bounds that satisfies the equations, if there is one. If there are many, it need not be the
-        nearest to `x0`. One right-hand side at a time.
+        Lower and upper bounds on the entries of x, as in `scipy.optimize.lsq_linear`; ``(0, np.inf)`` for x >= 0. x
+        satisfies them exactly, and `x0` is clipped to them. ``"refined"`` and ``"auto"`` minimise
+        ``norm(A x - b)**2`` (plus the damping, if any) within the bounds. Methods that project on rows (not all of them
+        support bounds) find an x within the bounds that satisfies the equations, if there is one; if there are many, it
+        need not be the nearest to `x0`. Requires a single right-hand side.
     threads : int, optional
-        How many threads may work; if not given, as many as there are cores (as far as affinity and control group
-        allow). Methods that draw rows without looking at x then run a chain of steps on each thread, from the same x on
-        different rows, and go on from the best point that all chains together can reach; small systems, where that
-        does not pay, and methods with `memory` stay on one thread. With ``threads=1`` every method takes its steps one
-        after another, as published. BLAS is kept to as many threads while it works for a solve.
+        Number of threads; by default the number of available cores, as limited by affinity and control group. Methods
+        that draw rows independently of x then run a chain of steps on each thread, from the same x on different rows,
+        and continue from the best point in the span of all chains. Small systems, for which that does not pay, and
+        methods with their parameter `memory` set use one thread. With ``threads=1`` every method takes its steps
+        sequentially, as published. BLAS is limited to the same number of threads during the solve.
     memory : int or str, optional
-        Bytes to keep to, such as ``"300MB"``, above what the interpreter and its libraries take. A that does not fit
-        stays where it is and is read in chunks, in random order, the next one while this one is worked on; a .npy file
-        is mapped, not copied. Methods work on one chunk after another (``"accelerated-block"`` and ``"extended"``
-        cannot). If not given, A is read whole (or mapped), unless it would take more than half of the free memory.
+        Memory limit, in bytes or as in ``"300MB"``, in addition to what the interpreter and its libraries take. An A
+        that does not fit stays in its file and is read in chunks, in random order, each prefetched while the previous
+        one is used; a .npy file is memory-mapped, not copied. Methods work on one chunk after another
+        (``"accelerated-block"`` and ``"extended"`` cannot, and raise ValueError). By default A is read into memory (or
+        mapped), unless it would take more than half of the free memory.
     check : {"sampled", "full"}
-        Before x is given back, look at 256 random rows that were never used, or at all rows.
+        Which rows to check before x is returned: 256 random rows that were not used before, or all rows.
     check_finite : bool
-        Whether to look for NaN and infinity in `A` and `b` beforehand, as in scipy. All of `b` is looked at, and all of
-        `A` if that takes no time: if it has no more than 90,000 + 4 p**2 numbers (1 million at most), is sparse with
-        at most 1 million, or has just been read from a file. The rows of a larger one are looked at as they are read;
-        the message then says how many were, and ``check="full"`` is sure to find one. If False, only the rows of `A`
-        that are read are looked at: with NaN or infinity elsewhere, or in `b`, the result is undefined.
+        Whether to check `A` and `b` for NaN and infinity before the solve, as in scipy. All of `b` is checked, and all
+        of `A` if that takes negligible time: if it has at most 90,000 + 4 p**2 entries (and at most 1 million), is
+        sparse with at most 1 million stored entries, or has just been read from a file. The rows of a larger `A` are
+        checked as they are read; the message then tells how many were, and ``check="full"`` checks all. If False, only
+        the rows of `A` that are read are checked: with NaN or infinity elsewhere, or in `b`, the result is undefined.
     outliers : {"keep", "drop"}
-        With ``"drop"``, ``"auto"`` looks for an x without rows whose b is far off, if there are a few: x then solves
-        the others, which must agree with each other and determine x, and `rows_off` of the solution lists those left
-        out. If there is no such x, it is the least-squares solution of all rows, and the message says so. One
-        right-hand side, without `damp` and `bounds`.
+        With ``"drop"``, ``"auto"`` looks for an x without rows that are outliers (a few grossly wrong entries of b). x
+        then solves the other rows, which must be consistent and determine x, and `rows_off` of the solution lists those
+        left out. If there is no such x, x is the least-squares solution of all rows, and the message says so. Requires
+        a single right-hand side, and neither `damp` nor `bounds`.
     rng : int or numpy.random.Generator, optional
-        The same seed and the same number of threads give the same bits.
+        Seed or generator for the random choices. The same seed and the same number of threads give the same x, bit for
+        bit.
     callback : callable, optional
-        Called with an `Event` after every burst of rows; returning True stops the run.
+        Called with an `Event` after every burst of rows. The run stops if it returns True.
     checkpoint : path, optional
-        A file for the state of the solve, replaced every 5 seconds or so, whole or not at all. It is left there: remove
-        it when x is safe. It holds numbers, text and arrays, nothing that could be run. Must not be a file that `A`,
-        `b` or `x0` is read from.
+        A file for the state of the solve, replaced atomically about every 5 seconds. It is not removed at the end. It
+        holds numbers, text and arrays, never code. It must not be a file that `A`, `b` or `x0` is read from.
     resume : bool
-        Go on from `checkpoint`, if there is such a file: x is then the same, bit for bit, as without an interruption.
-        One of other data or other arguments is refused (`max_passes`, `max_seconds` and `callback` may be others).
+        Resume from `checkpoint` if that file exists. x is then the same, bit for bit, as without the interruption. A
+        checkpoint of other data or other arguments raises ValueError (`max_passes`, `max_seconds` and `callback` may
+        differ).
 
     Returns
     -------
@@ -143,14 +148,14 @@ def solve(
     Raises
     ------
     ValueError, TypeError
-        For arguments that make no sense, and for NaN or infinity in `b` or in a row that is looked at.
+        If an argument is invalid, or if `b` or a row of `A` that is checked contains NaN or infinity.
 
     Notes
     -----
-    Ctrl-C ends the run with ``Status.INTERRUPTED`` and the x so far.
+    Ctrl-C ends the run with ``Status.INTERRUPTED`` and the current x.
 
-    A direction of x that only a few rows carry is invisible until one of them is drawn; ``check="full"`` is
-    sure to see it.
+    A component of x that only a few rows determine goes unnoticed until one of these rows is drawn; ``check="full"``
+    always detects it.
 
     Examples
     --------
@@ -180,7 +185,7 @@ def solve(
     ) as (given, sides, eps):  # fmt: skip
         chosen = _validate.method_of(method, sides)
         source = _validate.written_out(given, n_threads) if chosen is None and memory is None else given
-        stored = _validate.stored_of(source, chosen)
+        _validate.make_sure_of_storage(source, chosen)
         start = _validate.start_of(x0, source.shape[1], sides)
         limits = _validate.bounds_of(bounds, source.shape[1], sides, chosen)
         if limits is not None:
@@ -198,10 +203,7 @@ def solve(
             if solution is not None:
                 return _as_given(solution, b)
         generator = generator or _validate.generator_of(rng)
-        kind = StoredSystem if stored else System
-        system = kind(source, sides, Clock(seconds), n_threads, damping, limits)  # type: ignore[arg-type]
-        if memory is not None and not stored:
-            system.room = _validate.memory_of(memory) - sum(part.nbytes for part in source.rows)
+        system = _system_of(source, sides, Clock(seconds), n_threads, damping, limits, memory)
         job = Job(chosen, start, system, tolerance, max_rows, check, generator, told, drop=drop)
         if checkpoint is not None:
             seed = None if isinstance(rng, np.random.Generator) else repr(rng)
@@ -213,6 +215,16 @@ def solve(
         if check_finite and (words := _not_checked(job.system, solution)):
             solution = replace(solution, message=f"{solution.message} {words}")
     return _as_given(solution, b)
+
+
+def _system_of(
+    source: Source, b: np.ndarray, clock: Clock, threads: int, damp: float, bounds: Any, memory: Any
+) -> System:  # fmt: skip
+    """Return the system, with its rows in memory or not."""
+    if isinstance(source, StoredRows):
+        return StoredSystem(source, b, clock, threads, damp, bounds)
+    room = math.inf if memory is None else _validate.memory_of(memory) - sum(part.nbytes for part in source.rows)
+    return System(source, b, clock, threads, damp, bounds, room)
 
 
 def _is_small(method: Method | None, source: Source, b: np.ndarray, max_rows: float, seconds: float) -> bool:
@@ -238,7 +250,7 @@ def _in_a_column(b: Any) -> bool:
 def _not_checked(system: System, solution: Solution) -> str:
     """Say how many rows were looked at for NaN and infinity, if not all were."""
     fresh = solution.residual.n_fresh if solution.residual else 0
-    n_checked = min(system.n_checked + fresh, system.n_rows)
+    n_checked = min(system.counter.n_checked + fresh, system.n_rows)
     if n_checked == system.n_rows:
         return ""
     return f"Only the {n_checked:,} rows that were read (of {system.n_rows:,}) were checked for NaN and infinity."

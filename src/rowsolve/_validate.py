@@ -1,4 +1,4 @@
-"""Every check of the arguments of `solve`, and its sentence: what was expected, what was got, the way out."""
+"""Validation of the arguments of `solve`. Each error says what was expected, what was given and what to try."""
 
 from __future__ import annotations
 
@@ -29,24 +29,41 @@ from rowsolve.sources.rows import as_columns
 from rowsolve.sources.stored import memory_for
 
 __all__ = [
-    "at_least_zero", "bounds_of", "check_of", "damp_of", "generator_of", "memory_of", "method_of", "opened_system",
-    "outliers_of", "positive", "start_of", "stored_of", "system_in_memory", "system_of", "threads_of",
+    "at_least_zero",
+    "bounds_of",
+    "check_of",
+    "damp_of",
+    "generator_of",
+    "make_sure_of_storage",
+    "memory_of",
+    "method_of",
+    "opened_system",
+    "outliers_of",
+    "positive",
+    "start_of",
+    "system_in_memory",
+    "system_of",
+    "threads_of",
     "written_out",
 ]  # fmt: skip
 
 _SMALLEST = 1e-152
 _SMALL_SQ = 1e-300
 Bounds = tuple[np.ndarray, np.ndarray]
-# Numbers of A that are looked at beforehand: so many, and these times p**2, but no more than the last.
+# A dense A is checked for NaN and infinity before the solve if it has at most _NUMBERS + _NUMBERS_BY_COLUMNS * p**2
+# entries, and no more than _MOST_NUMBERS.
 _NUMBERS, _NUMBERS_BY_COLUMNS, _MOST_NUMBERS = 90_000, 4, 1_000_000
-_DENSE = 0.4  # of all numbers are stored
-_OUR_STREAM = 7  # any number: it sets our stream apart from the caller's
+_DENSE = 0.4  # the density from which on a sparse matrix is converted to a dense one
+_OUR_STREAM = 7  # an arbitrary spawn key, so that our random numbers differ from those of the caller
 
 
 def system_in_memory(A: Any, b: Any) -> tuple[Source, np.ndarray, float]:
-    """Return the rows of `A`, `b` as float64 (n,) or (n, k), and the relative precision they were given in.
+    """Return the rows of `A`, `b` as float64 of shape (n,) or (n, k), and the relative precision of the data.
 
-    Raises ValueError if A is a file that does not fit in memory and cannot be mapped either.
+    Raises
+    ------
+    ValueError
+        If `A` is a file that neither fits in memory nor can be memory-mapped.
     """
     if not is_place(A):
         return system_of(A, b)
@@ -54,8 +71,8 @@ def system_in_memory(A: Any, b: Any) -> tuple[Source, np.ndarray, float]:
         size, free = store.shape[0] * store.bytes_per_row, free_memory()
         if size > free and not store.is_mapped:
             raise ValueError(
-                f"{store.name}: would take {size / 1e9:.3g} GB of memory, of which {free / 1e9:.3g} GB are free. "
-                "A .npy file of floats is mapped, takes none: `rowsolve convert` makes one (`solve` needs none)."
+                f"{store.name}: needs {size / 1e9:.3g} GB of memory, but only {free / 1e9:.3g} GB are free. Try "
+                "converting it to .npy, which is memory-mapped (`rowsolve convert`); `solve` needs no conversion."
             )
         source = _in_memory(store)
         _look_at(source, all_of_it=not store.is_mapped)
@@ -66,10 +83,10 @@ def system_in_memory(A: Any, b: Any) -> tuple[Source, np.ndarray, float]:
 def opened_system(
     A: Any, b: Any, memory: Any, threads: int, *, check_finite: bool = True, all_of_it: bool = False
 ) -> Iterator[tuple[Source, np.ndarray, float]]:
-    """Give the same for the time of a block.
+    """Yield the same as `system_in_memory`, as a context manager that closes the files of `A`.
 
-    The rows stay where they live if `memory` is too little for them, or if it is None and they would take most of what
-    is free. Of rows in memory, as many are looked at beforehand as takes no time, or `all_of_it`.
+    The rows are left in their file if they do not fit in `memory` or, if that is None, would take most of the free
+    memory. Rows in memory are checked for NaN and infinity if that takes negligible time, or if `all_of_it`.
     """
     allowed = None if memory is None else memory_of(memory)
     if allowed is None and not is_place(A):
@@ -91,7 +108,7 @@ def opened_system(
 def system_of(
     A: Any, b: Any, *, check_finite: bool = True, all_of_it: bool = False
 ) -> tuple[Source, np.ndarray, float]:
-    """Return a system whose A is in memory."""
+    """Return the same as `system_in_memory` for an `A` that is in memory already."""
     source = open_rows(A)
     if check_finite:
         _look_at(source, all_of_it=all_of_it)
@@ -99,7 +116,7 @@ def system_of(
 
 
 def _source_of(store: Store, allowed: float | None, threads: int, values: Any) -> Source:
-    """Return rows in memory if they fit there (or can be mapped), else rows that stay in the store."""
+    """Return rows in memory if they fit there or can be mapped, else rows that are read from the store in chunks."""
     size = store.shape[0] * store.bytes_per_row
     if store.ndim == 2 and (size > free_memory() / 2 if allowed is None else 2 * size > allowed):
         n_rhs = 1 if np.ndim(values) < 2 else min(np.shape(values))
@@ -113,9 +130,9 @@ def _in_memory(store: Store) -> Source:
 
 
 def _look_at(source: Source, *, all_of_it: bool) -> None:
-    """Raise if there is NaN or infinity in A, as far as a look at all of it takes no time.
+    """Raise if A has NaN or infinity, and A is small enough that the check takes negligible time, or `all_of_it`.
 
-    A larger one is looked at as its rows are read, unless `all_of_it` has been read a moment ago, or will be.
+    The rows of a larger A are checked as they are read.
     """
     odd = None
     if isinstance(source, StoredRows):
@@ -128,35 +145,36 @@ def _look_at(source: Source, *, all_of_it: bool) -> None:
 
 
 def _numbers_to_look_at(source: Source) -> float:
-    """Return how many numbers are looked at in less than 3% of the time of the fastest solve (measured).
+    """Return how many numbers can be checked in less than 3% of the time of the fastest solve (measured).
 
-    Of dense rows that is 0.4 ms, and more with many columns; all of a sparse A is looked at for its indices anyway.
+    For dense rows that is 0.4 ms, more with many columns. The indices of a sparse A are all checked in any case.
     """
     dense = isinstance(source.rows, DenseRows)
     return min(_MOST_NUMBERS, _NUMBERS + _NUMBERS_BY_COLUMNS * source.shape[1] ** 2) if dense else _MOST_NUMBERS
 
 
 def _name_of(where: Any) -> str:
-    """Return what messages call a file; nothing for what is in memory."""
+    """Return the name of a file for messages; empty for data in memory."""
     return where.name if isinstance(where, Store) else str(where) if isinstance(where, str | PathLike) else ""
 
 
 def _sides_of(values: Any, source: Source, place: str, *, check_finite: bool = True) -> tuple[np.ndarray, float]:
-    """Return `b`, of the file `place` if it is from one, as float64, frozen, and the precision of the whole system."""
+    """Return `b` as read-only float64 and the relative precision of the whole system; `place` is the file of b."""
     sides, eps = as_columns(values, "b", source.shape[0], "row of `A`", place=place, check_finite=check_finite)
-    # The sums of squares tell all but the extreme cases at a glance.
+    # The sums of squares rule out all but extreme cases without a closer look.
     squares = sum_of_squares(sides) if sides.ndim == 1 else np.einsum("ij,ij->j", sides, sides)
     if not (np.min(squares) > _SMALL_SQ and np.max(squares) < 1.0 / _SMALL_SQ):
         for largest in np.abs(sides).max(axis=0, keepdims=True).flat:
             if largest > 0.0 and not _SMALLEST < largest < 1.0 / _SMALLEST:
                 raise ValueError(
-                    f"`b` has entries up to {largest:.1e}, whose squares leave the range of float64: rescale it."
+                    f"`b` has entries up to {largest:.1e}, whose squares are out of the range of float64. "
+                    "Try rescaling `b`."
                 )
     return frozen(sides), max(source.eps, eps)
 
 
 def written_out(source: Source, threads: int) -> Source:
-    """Return sparse rows in memory that are dense as dense ones: these take less memory, and far less time."""
+    """Return a sparse A that is mostly nonzero as a dense one, which needs less memory and much less time."""
     n, p = source.shape
     if isinstance(source, StoredRows) or isinstance(source.rows, DenseRows) or source.n_numbers <= _DENSE * n * p:
         return source
@@ -168,33 +186,32 @@ def written_out(source: Source, threads: int) -> Source:
     return replace(source, rows=DenseRows(frozen(values)), entries_per_row=float(p), matrix=None)
 
 
-def stored_of(source: Source, method: Method | None) -> bool:
-    """Tell whether the rows are not in memory; raise if `method` cannot do without."""
+def make_sure_of_storage(source: Source, method: Method | None) -> None:
+    """Return whether the rows are read from a file in chunks; raise ValueError if `method` needs them in memory."""
     if not isinstance(source, StoredRows):
-        return False
+        return
     if method is not None and not method.takes_stored:
         able = ", ".join(repr(name) for name, each in METHODS.items() if each.takes_stored)
         size = 2e-6 * source.shape[0] * source.store.bytes_per_row
         raise ValueError(
-            f"method {method.name!r} needs all rows in memory, for which `memory` is too small: use 'auto' or one of "
+            f"method {method.name!r} needs all rows in memory, for which `memory` is too small. Try 'auto' or one of "
             f"{able}, or allow {math.ceil(size):,} MB."
         )
-    return True
 
 
 def damp_of(damp: Any, method: Method | None) -> float:
-    """Return `damp`; raise unless it is a finite number of at least 0 that `method` can use."""
+    """Return `damp`; raise ValueError unless it is finite, at least 0 and supported by `method`."""
     number = at_least_zero("damp", damp)
     if number > 0.0 and method is not None and not isinstance(method, Refined):
         raise ValueError(
-            f"`damp` asks for a damped least-squares solution, which method {method.name!r} cannot find: "
-            "use 'refined' or 'auto'."
+            f"method {method.name!r} does not support `damp`, which asks for a damped least-squares solution. "
+            "Try 'refined' or 'auto'."
         )
     return number
 
 
 def bounds_of(bounds: Any, n_columns: int, sides: np.ndarray, method: Method | None) -> Bounds | None:
-    """Return the lower and the upper bound of every entry of x; None if nothing is bounded."""
+    """Return the lower and the upper bound of each entry of x; None if all of them are infinite."""
     if bounds is None:
         return None
     try:
@@ -208,41 +225,41 @@ def bounds_of(bounds: Any, n_columns: int, sides: np.ndarray, method: Method | N
     empty = np.flatnonzero((low > high) | (low == math.inf) | (high == -math.inf))
     if empty.size:
         j = empty[0]
-        raise ValueError(f"`bounds` leave no room for entry {j} of x: from {low[j]:g} to {high[j]:g}.")
+        raise ValueError(f"`bounds` are infeasible for entry {j} of x: from {low[j]:g} to {high[j]:g}.")
     if np.isinf(low).all() and np.isinf(high).all():
         return None
     if method is not None and not method.takes_bounds:
         able = ", ".join(repr(name) for name, each in METHODS.items() if each.takes_bounds)
-        raise ValueError(f"method {method.name!r} cannot keep x within `bounds`: use 'auto' or one of {able}.")
+        raise ValueError(f"method {method.name!r} does not support `bounds`. Try 'auto' or one of {able}.")
     if sides.ndim > 1:
         raise ValueError(
-            f"`bounds` are for one right-hand side at a time, got {sides.shape[1]} (the columns of `b`): solve for "
-            "each column by itself."
+            f"`bounds` require a single right-hand side, got {sides.shape[1]} (the columns of `b`). Try solving for "
+            "each column separately."
         )
     return frozen(low), frozen(high)
 
 
 def _bound(name: str, value: Any, n_columns: int) -> np.ndarray:
-    """Return `value` as one number for each entry of x."""
+    """Return `value` as an array with one number for each entry of x."""
     try:
         bound = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
         raise TypeError(
-            f"the {name} one of `bounds` must be a number or an array of them, got {reprlib.repr(value)}."
+            f"the {name} bound must be a number or an array of numbers, got {reprlib.repr(value)}."
         ) from None
     if bound.shape not in ((), (n_columns,)):
         raise ValueError(
-            f"the {name} one of `bounds` must be a number, or have one entry per column of `A`, {n_columns}: got shape "
+            f"the {name} bound must be a number or an array with one entry per column of `A`, {n_columns}: got shape "
             f"{bound.shape}."
         )
     bound = np.array(np.broadcast_to(bound, n_columns))
     if np.isnan(bound).any():
-        raise ValueError(f"`bounds` must not be NaN: the {name} one of entry {int(np.isnan(bound).argmax())} is.")
+        raise ValueError(f"`bounds` must not be NaN: the {name} bound of entry {int(np.isnan(bound).argmax())} is.")
     return bound
 
 
 def start_of(x0: Any, n_columns: int, sides: np.ndarray) -> np.ndarray:
-    """Return a copy of `x0`, or zeros: of shape (p,), or (k, p) for k right-hand `sides`."""
+    """Return a copy of `x0`, or zeros, of shape (p,), or (k, p) for k right-hand sides."""
     shape = (n_columns, *sides.shape[1:])
     if x0 is None:
         return np.zeros(shape[::-1])
@@ -253,13 +270,13 @@ def start_of(x0: Any, n_columns: int, sides: np.ndarray) -> np.ndarray:
 
 
 def method_of(method: Any, sides: np.ndarray) -> Method | None:
-    """Return the method to run, or None for ``"auto"``; raise if it cannot solve for so many right-hand `sides`."""
+    """Return the method to run, or None for ``"auto"``; raise if it does not support several right-hand sides."""
     found = _method_of(method)
     if found is not None and sides.ndim > 1 and not found.takes_many:
         able = ", ".join(repr(name) for name, each in METHODS.items() if each.takes_many)
         raise ValueError(
-            f"method {found.name!r} takes one right-hand side at a time, got {sides.shape[1]} (the columns of `b`): "
-            f"use 'auto' or one of {able}, or solve for each column by itself."
+            f"method {found.name!r} requires a single right-hand side, got {sides.shape[1]} (the columns of `b`). "
+            f"Try 'auto' or one of {able}, or solve for each column separately."
         )
     return found
 
@@ -276,13 +293,13 @@ def _method_of(method: Any) -> Method | None:
     if method not in METHODS:
         names = ["auto", *METHODS]
         near = difflib.get_close_matches(method.lower().replace("_", "-"), names, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}."
+        hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(names)}."
         raise ValueError(f"unknown method {method!r}: {hint} `rowsolve methods` lists all.")
     return METHODS[method]()
 
 
 def at_least_zero(name: str, value: Any) -> float:
-    """Return `value` as a float; raise unless it is a finite number of at least 0."""
+    """Return `value` as a float; raise ValueError unless it is finite and at least 0."""
     number = _number(name, value)
     if not 0.0 <= number < math.inf:
         raise ValueError(f"`{name}` must be a finite number of at least 0, got {value!r}.")
@@ -290,7 +307,7 @@ def at_least_zero(name: str, value: Any) -> float:
 
 
 def positive(name: str, value: Any) -> float:
-    """Return `value` as a float; raise unless it is above 0 (infinity stands for no limit)."""
+    """Return `value` as a float; raise ValueError unless it is positive (infinity means no limit)."""
     number = _number(name, value)
     if not number > 0.0:
         raise ValueError(f"`{name}` must be above 0, got {value!r}.")
@@ -298,7 +315,7 @@ def positive(name: str, value: Any) -> float:
 
 
 def threads_of(threads: Any) -> int:
-    """Return how many threads may work: `threads`, or as many as there are cores."""
+    """Return the number of threads: `threads`, or the number of available cores if it is None."""
     if threads is None:
         return available_cores()
     positive_integer("threads", threads)
@@ -306,7 +323,7 @@ def threads_of(threads: Any) -> int:
 
 
 def memory_of(memory: Any) -> float:
-    """Return how many bytes `memory` stands for: a number, or text such as ``"256MB"`` or ``"1.5 GiB"``."""
+    """Return `memory` in bytes: a number, or text such as ``"256MB"`` or ``"1.5 GiB"``."""
     found = re.fullmatch(r"\s*([0-9.]+)\s*([KMGT]?)(I?)B?\s*", str(memory).upper())
     try:
         number = float(found[1]) * (1024 if found[3] else 1000) ** " KMGT".index(found[2] or " ") if found else 0.0
@@ -318,26 +335,29 @@ def memory_of(memory: Any) -> float:
 
 
 def check_of(check: Any) -> str:
-    """Return `check`; raise unless it is a kind of check."""
+    """Return `check`; raise ValueError unless it is ``"sampled"`` or ``"full"``."""
     if check not in ("sampled", "full"):
         raise ValueError(f"`check` must be 'sampled' or 'full', got {check!r}.")
     return check
 
 
 def outliers_of(outliers: Any, method: Method | None, sides: np.ndarray, *, plain: bool) -> bool:
-    """Tell whether rows may be left out; raise if that is asked of a method or a problem that has no way to do it."""
+    """Return whether outliers may be left out; raise ValueError if that cannot be combined with other arguments.
+
+    `plain` means that there are neither `damp` nor `bounds`.
+    """
     if outliers not in ("keep", "drop"):
         raise ValueError(f"`outliers` must be 'keep' or 'drop', got {outliers!r}.")
     if outliers == "keep":
         return False
     if method is not None:
         raise ValueError(
-            f"`outliers='drop'` is for method='auto', got {method.name!r}: method 'quantile' always leaves them out."
+            f"`outliers='drop'` requires method='auto', got {method.name!r}. Method 'quantile' always leaves them out."
         )
     if sides.ndim > 1:
         raise ValueError(
-            f"`outliers='drop'` is for one right-hand side at a time, got {sides.shape[1]} (the columns of `b`): solve "
-            "for each column by itself."
+            f"`outliers='drop'` requires a single right-hand side, got {sides.shape[1]} (the columns of `b`). Try "
+            "solving for each column separately."
         )
     if not plain:
         raise ValueError("`outliers='drop'` cannot be combined with `damp` or `bounds`.")
@@ -345,9 +365,10 @@ def outliers_of(outliers: Any, method: Method | None, sides: np.ndarray, *, plai
 
 
 def generator_of(rng: Any) -> np.random.Generator:
-    """Return a generator; an integer starts a stream of its own.
+    """Return `rng` if it is a generator, else a new one seeded with it.
 
-    ``default_rng(0)`` may well have made A: drawing the same numbers again would tie the random choices to it.
+    Its stream differs from that of ``default_rng(seed)``, from which A may have been made: the same numbers would
+    correlate the random choices with A.
     """
     if isinstance(rng, np.random.Generator):
         return rng

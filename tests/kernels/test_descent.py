@@ -69,7 +69,7 @@ def test_steps__end_when_the_error_is_small_enough():
 def test_steps__keep_to_the_rows_that_may_be_read():
     A, b = system("dense")
     descent = begun(A, b)
-    descent.system.max_rows = 4 * 300
+    descent.system.counter.max_rows = 4 * 300
     assert len(descent.advance(np.array([True]), np.zeros(1))) == 3  # one pass was made to begin with
 
 

@@ -189,7 +189,7 @@ def interrupted(make):
         if cut.n_done == 3:
             raise KeyboardInterrupt
 
-    cut.system.on_piece = interrupt
+    cut.system.counter.watch(interrupt)
     with pytest.raises(KeyboardInterrupt):
         cut.step()
     again = make()

@@ -45,7 +45,7 @@ def test_odd_rows__the_last_of_each_sort_is_noted_for_any_number_of_threads(thre
     system = system_of(A, b, threads)
     system.look_at_odd_rows = lambda: None
     assert np.flatnonzero(system.norms_sq() == 0.0).tolist() == [2, 17, 30]
-    assert system.odd.tolist() == [-1, 17, 30]
+    assert system.counter.odd.tolist() == [-1, 17, 30]
     assert system.rows_read == 40
 
 
@@ -94,16 +94,16 @@ def one_hot_rows(n, sizes, rng):
 def test_null_vectors__are_those_of_dummies_and_differences():
     rng = np.random.default_rng(0)
     A = one_hot_rows(300, (7, 5, 3), rng)
-    null = System(open_rows(A), np.zeros(300)).null_vectors
+    null = System(open_rows(A), np.zeros(300)).facts.null_vectors
     assert null.shape == (15, 2)
     np.testing.assert_allclose(A @ null, 0.0, atol=1e-13)
     np.testing.assert_allclose(null.T @ null, np.eye(2), atol=1e-13)
     with_numbers = sparse.hstack([A, sparse.csr_array(rng.standard_normal((300, 2)))]).tocsr()
-    null = System(open_rows(with_numbers), np.zeros(300)).null_vectors
+    null = System(open_rows(with_numbers), np.zeros(300)).facts.null_vectors
     assert null.shape == (17, 2)
     np.testing.assert_allclose(with_numbers @ null, 0.0, atol=1e-13)
     pairs = sparse.diags_array([1.0, -1.0], offsets=[0, 1], shape=(20, 21)).tocsr()
-    np.testing.assert_allclose(pairs @ System(open_rows(pairs), np.zeros(20)).null_vectors, 0.0, atol=1e-15)
+    np.testing.assert_allclose(pairs @ System(open_rows(pairs), np.zeros(20)).facts.null_vectors, 0.0, atol=1e-15)
 
 
 def test_null_vectors__are_none_where_none_are_obvious():
@@ -111,15 +111,15 @@ def test_null_vectors__are_none_where_none_are_obvious():
     A = one_hot_rows(300, (7, 5), rng)
     A.data[17] = 2.0
     for other in (A, sparse.random_array((300, 9), density=0.3, rng=rng, format="csr"), one_hot_rows(300, (7,), rng)):
-        assert System(open_rows(other), np.zeros(300)).null_vectors is None
-    assert System(open_rows(np.ones((5, 2))), np.zeros(5)).null_vectors is None
+        assert System(open_rows(other), np.zeros(300)).facts.null_vectors is None
+    assert System(open_rows(np.ones((5, 2))), np.zeros(5)).facts.null_vectors is None
     mixed = sparse.csr_array((np.ones(4), np.array([0, 2, 1, 2]), np.array([0, 2, 4])), shape=(2, 3))
-    assert System(open_rows(mixed), np.zeros(2)).null_vectors.shape == (3, 1)
+    assert System(open_rows(mixed), np.zeros(2)).facts.null_vectors.shape == (3, 1)
     crossed = sparse.csr_array((np.ones(4), np.array([0, 1, 1, 2]), np.array([0, 2, 4])), shape=(2, 3))
-    assert System(open_rows(crossed), np.zeros(2)).null_vectors is None
+    assert System(open_rows(crossed), np.zeros(2)).facts.null_vectors is None
 
 
 def test_unevenness__is_told_by_the_norms_of_columns():
     A = np.random.default_rng(0).standard_normal((500, 4)) * [1.0, 10.0, 1.0, 0.0]
-    assert System(open_rows(A), np.zeros(500)).unevenness == pytest.approx(10.0, rel=0.3)
-    assert System(open_rows(sparse.csr_array(A)), np.zeros(500)).unevenness == pytest.approx(10.0, rel=0.3)
+    assert System(open_rows(A), np.zeros(500)).facts.unevenness == pytest.approx(10.0, rel=0.3)
+    assert System(open_rows(sparse.csr_array(A)), np.zeros(500)).facts.unevenness == pytest.approx(10.0, rel=0.3)

@@ -12,7 +12,7 @@ import pytest
 import zarr
 
 import rowsolve
-from rowsolve.problem.system import Clock
+from rowsolve.problem.clock import Clock
 from rowsolve.problem.stored import StoredSystem
 from rowsolve.sources import open_store
 from rowsolve.sources import parquet as parquet_module

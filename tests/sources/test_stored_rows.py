@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import rowsolve
+from rowsolve.problem.clock import Clock
 from rowsolve.problem.stored import StoredSystem
-from rowsolve.problem.system import Clock
 from rowsolve.sources import open_store
 from rowsolve.sources.arrays import ArrayStore
 from rowsolve.sources.stored import StoredRows, memory_for

@@ -70,17 +70,17 @@ def residuals_of(system: System, order: np.ndarray, x: np.ndarray) -> np.ndarray
     for part in system.parts(order):
         found.append(np.empty(part.order.size))
         residuals(part.rows, part.of(system.b), part.order, x, found[-1])
-    system.rows_read += order.size
+    system.counter.add(order.size)
     return np.concatenate(found)
 
 
 def rows_off(system: System, order: np.ndarray, x: np.ndarray, limit: np.ndarray) -> tuple[np.ndarray, float]:
     """Return those rows of `order` from whose hyperplanes an `x` is further away than its `limit`.
 
-    And ``sum(r**2)`` in units of ``system.norm_b**2``.
+    And ``sum(r**2)`` in units of ``system.facts.norm_b**2``.
     """
     out, total = _look(system, order, x)
-    system.rows_read += order.size
+    system.counter.add(order.size)
     system.look_at_odd_rows()
     return order[_exceeds(out, limit)], total
 
@@ -98,8 +98,8 @@ def sampled_check(system: System, x: np.ndarray, limit: np.ndarray, rng: np.rand
 
 def check_of_used_rows(system: System, x: np.ndarray) -> Finding:
     """Look at 256 rows, spread evenly, for the residual of a method that has used all rows: none needs to be met."""
-    residual = residual_of_some(system.source.as_matrix(), system.b, np.atleast_2d(x), system.norm_b)
-    system.rows_read += residual.n_rows
+    residual = residual_of_some(system.source.as_matrix(), system.b, np.atleast_2d(x), system.facts.norm_b)
+    system.counter.add(residual.n_rows)
     return Finding(residual, np.empty(0, np.int64))
 
 
@@ -130,10 +130,10 @@ def rows_by_b(system: System, rng: np.random.Generator) -> np.ndarray:
 
     An x from rows whose b are all zero, or all the same, says nothing about the others.
     """
-    b, extremes = system.b, system.rows_of_extremes
+    b, extremes = system.b, system.facts.rows_of_extremes
     if b.ndim > 1:
         return extremes
-    used = np.sort(system.b_of_used_rows(_VALUES_LOOKED_AT))
+    used = np.sort(b[system.counter.some_used(_VALUES_LOOKED_AT)])
     repeated = used[1:] == used[:-1]
     if 2 * np.count_nonzero(repeated) <= used.size:  # hardly a value comes twice, or no row was used
         return extremes
@@ -142,7 +142,9 @@ def rows_by_b(system: System, rng: np.random.Generator) -> np.ndarray:
     return np.union1d(extremes, rng.choice(new, min(new.size, _ROWS_BY_VALUE), replace=False))
 
 
-def is_backed(system: System, off: np.ndarray, most: float, rng: np.random.Generator) -> bool:
+def is_backed(
+    system: System, off: np.ndarray, most: float, rng: np.random.Generator, rank: int | None
+) -> bool:  # fmt: skip
     """Tell whether an x that all rows but those `off` agree with is backed by rows that say something.
 
     Where many entries of b are the same (zeros, a limit), rows that have this value may all be satisfied by x = 0 or by
@@ -158,12 +160,12 @@ def is_backed(system: System, off: np.ndarray, most: float, rng: np.random.Gener
     if backing.size < system.n_columns or np.count_nonzero(others & wrong) >= most * np.count_nonzero(others):
         return False
     few = rng.permutation(backing)[: 2 * system.n_columns + ROWS_TO_CHECK]
-    return factor_of(system, np.sort(few)).rank >= (system.rank or system.n_columns)
+    return factor_of(system, np.sort(few)).rank >= (rank or system.n_columns)
 
 
 def finding_of(system: System, residual: float) -> Finding:
     """Return what a method found out itself: the norm of the residual over all rows, none of which needs to be met."""
-    relative = _relative((residual / system.norm_b) ** 2, system, slice(None))
+    relative = _relative((residual / system.facts.norm_b) ** 2, system, slice(None))
     return Finding(Residual(relative, system.n_rows, 0, full=True), np.empty(0, np.int64))
 
 
@@ -171,7 +173,7 @@ def full_check(system: System, x: np.ndarray, limit: np.ndarray) -> Finding:
     """Make one pass over A, on all threads: the residual, ``norm(A.T @ r)``, and every row that is off."""
     if system.n_rhs > 1:
         return _full_check_of_many(system, x, limit)
-    off, p, unit = np.zeros(system.n_rows, dtype=bool), system.n_columns, 1.0 / system.norm_b
+    off, p, unit = np.zeros(system.n_rows, dtype=bool), system.n_columns, 1.0 / system.facts.norm_b
     total, gradient, touched = 0.0, np.zeros(p), np.zeros((2, 2, p))
     parts: dict[int, tuple[float, np.ndarray, np.ndarray]] = {}
 
@@ -194,7 +196,7 @@ def _full_check_of_many(system: System, x: np.ndarray, limit: np.ndarray) -> Fin
     total, off, gradient, squares = 0.0, [], np.zeros_like(vectors), np.zeros(len(vectors))
     for piece in system.pieces(times_used=2 * system.n_rhs):
         part = Part(piece.rows, np.arange(piece.start, piece.stop))
-        out, of_part = _look_at(system, part, piece.of(system.b), piece.of(system.largest_b), x)
+        out, of_part = _look_at(system, part, piece.of(system.b), piece.of(system.facts.largest_b), x)
         add_gradients_of_many(piece.rows, piece.of(system.b), 1.0, part.order, vectors, gradient, squares)
         total += of_part
         off.append(piece.first + part.order[_exceeds(out, limit)])
@@ -213,7 +215,7 @@ def rows_that_reach(system: System, z: np.ndarray, limit: float = 0.0) -> np.nda
     limit, found = max(limit, _ORTHOGONAL * float(np.linalg.norm(z))), []
     for piece in system.pieces():
         order, out = np.arange(piece.start, piece.stop), np.empty(piece.n_rows)
-        distances(piece.rows, np.zeros(piece.stop), order, z, out, 1.0, system.odd)
+        distances(piece.rows, np.zeros(piece.stop), order, z, out, 1.0, system.counter.odd)
         found.append(piece.first + order[~(out <= limit)])
     return np.concatenate(found)
 
@@ -224,8 +226,8 @@ def far_from_usual(system: System, z: np.ndarray, rng: np.random.Generator) -> f
     found = [np.empty(0)]
     for part in system.parts(order):
         found.append(np.empty(part.order.size))
-        distances(part.rows, np.zeros(part.order.max() + 1), part.order, z, found[-1], 1.0, system.odd)
-    system.rows_read += order.size
+        distances(part.rows, np.zeros(part.order.max() + 1), part.order, z, found[-1], 1.0, system.counter.odd)
+    system.counter.add(order.size)
     return _STANDS_OUT * float(np.median(np.concatenate(found)))
 
 
@@ -233,7 +235,7 @@ def _look(system: System, order: np.ndarray, x: np.ndarray) -> tuple[np.ndarray,
     """Return the distance of each x from the hyperplane of each row, and ``sum(r**2)`` in units of ``norm_b**2``."""
     found, total = [np.empty((0, *system.b.shape[1:]))], 0.0
     for part in system.parts(order):
-        out, of_part = _look_at(system, part, part.of(system.b), part.of(system.largest_b), x)
+        out, of_part = _look_at(system, part, part.of(system.b), part.of(system.facts.largest_b), x)
         found.append(out)
         total += of_part
     return np.concatenate(found), total
@@ -246,13 +248,13 @@ def _look_at(
     order = part.order
     if system.n_rhs == 1:
         out = np.empty(order.size)
-        return out, float(distances(part.rows, b, order, x, out, 1.0 / system.norm_b, system.odd))
+        return out, float(distances(part.rows, b, order, x, out, 1.0 / system.facts.norm_b, system.counter.odd))
     products, norms_sq = np.empty((order.size, system.n_rhs)), np.empty(order.size)
     products_of(part.rows, order, laid_out(part.rows, x), products)
-    norms_at(part.rows, largest_b, order, norms_sq, system.odd)
+    norms_at(part.rows, largest_b, order, norms_sq, system.counter.odd)
     gaps, usable = b[order] - products, norms_sq[:, None] > 0.0
     out = np.divide(np.abs(gaps), np.sqrt(norms_sq)[:, None], out=np.zeros_like(gaps), where=usable)
-    return out, float(np.sum((gaps / system.norm_b) ** 2))
+    return out, float(np.sum((gaps / system.facts.norm_b) ** 2))
 
 
 def _exceeds(out: np.ndarray, limit: np.ndarray) -> np.ndarray:
@@ -262,7 +264,7 @@ def _exceeds(out: np.ndarray, limit: np.ndarray) -> np.ndarray:
 
 
 def _relative(residual_sq: float, system: System, rows: np.ndarray | slice) -> float:
-    norm_b = math.sqrt(sum_of_squares((system.b[rows] / system.norm_b).reshape(-1)))
+    norm_b = math.sqrt(sum_of_squares((system.b[rows] / system.facts.norm_b).reshape(-1)))
     if norm_b > 0.0:
         return math.sqrt(residual_sq) / norm_b
     return 0.0 if residual_sq == 0.0 else math.inf

@@ -70,8 +70,7 @@ class InChunks:
     def _count(self, chunk: System) -> None:
         """Count in the whole what has been read of a chunk besides the rows taken."""
         chunk.look_at_odd_rows()
-        self.system.rows_read += chunk.rows_read
-        chunk.rows_read = 0
+        self.system.counter.add(chunk.counter.take())
 
     def advance(self, iterates: np.ndarray, n_rows: int, rng: np.random.Generator, drops: np.ndarray) -> np.ndarray:
         """Move `iterates` with about `n_rows` rows, of as many chunks as that takes; return their numbers in A."""
@@ -97,7 +96,7 @@ class InChunks:
 
     def state(self) -> dict[str, Any]:
         """Return which chunk is in hand, what is known of it, and how far its plan has got."""
-        return {**state_of(self), "chunk": self.plan.system.state(), "plan": self.method.save(self.plan)}
+        return {**state_of(self), "chunk": self.plan.system.counter.state(), "plan": self.method.save(self.plan)}
 
     @classmethod
     def from_state(cls, method: RowMethod, system: System, state: Any) -> InChunks:
@@ -109,5 +108,5 @@ class InChunks:
         found.first, source = next(found.walk)
         chunk = system.visible(found.first, source)  # type: ignore[attr-defined]
         found.plan = method.resume(chunk, state["plan"])
-        chunk.restore(state["chunk"])
+        chunk.counter.restore(state["chunk"], chunk.sizes)
         return found

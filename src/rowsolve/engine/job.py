@@ -31,6 +31,7 @@ from rowsolve.engine.run import Run, go_on
 from rowsolve.engine.stages import Auto
 from rowsolve.engine.warmup import warm_up
 from rowsolve.estimate.monitor import Monitor, Tolerance
+from rowsolve.estimate.step import NOTHING_YET, Findings
 from rowsolve.lstsq.spectrum import SPECTRUM
 from rowsolve.methods import Method
 from rowsolve.problem.system import System
@@ -90,13 +91,16 @@ class Job:
         rtol = self.tolerance.rtol
         return Auto(self.system, self.x0, rtol, self.begin, self.rng, drop=self.drop, rows_allowed=self.max_rows)
 
-    def begin(self, method: Method, x0: np.ndarray, give_up: Callable[[Monitor], Status | None] = go_on) -> Run:
-        """Return a run of `method` from `x0`, its kernels loaded."""
+    def begin(
+        self, method: Method, x0: np.ndarray, give_up: Callable[[Monitor], Status | None] = go_on,
+        findings: Findings = NOTHING_YET,
+    ) -> Run:  # fmt: skip
+        """Return a run of `method` from `x0`, its kernels loaded; `findings` are those of earlier stages."""
         self._load_kernels(method)
         save = None if self._checkpoint is None else self.save
         return Run(
             method, self.system, self.tolerance, x0, self.max_rows, self.check, self.rng, self.callback, give_up,
-            self.history, save,
+            self.history, save, findings=findings,
         )  # fmt: skip
 
     def _load_kernels(self, method: Method) -> None:
@@ -154,8 +158,8 @@ class Job:
         return {
             "rng": state_of_generator(self.rng),
             "clock": system.clock.state(),
-            "system": system.state(),
-            "spectrum": packed(system.spectrum),
+            "counter": system.counter.state(),
+            "spectrum": packed(system.facts.spectrum),
             "bytes_read": float(system.bytes_read),
             "history": packed(self.history),
             "run": packed(self.run),
@@ -167,7 +171,7 @@ class Job:
 
         All is made as ever and then filled. What that counts, or draws from the generator, is taken back at the end.
         """
-        check_keys(state, ("rng", "clock", "system", "spectrum", "bytes_read", "history", "run", "auto"))
+        check_keys(state, ("rng", "clock", "counter", "spectrum", "bytes_read", "history", "run", "auto"))
         if state["run" if self.method is None else "auto"] is not None:
             raise StateError("run, auto: expected the one that goes with the method")
         system, clock = self.system, self.system.clock
@@ -182,8 +186,8 @@ class Job:
         else:
             self.run = self.begin(self.method, self.x0)
             self.run.restore(state["run"])
-        system.restore(state["system"])
-        system.spectrum = optional(SPECTRUM)(state["spectrum"], system.sizes)
+        system.counter.restore(state["counter"], system.sizes)
+        system.facts.restore(optional(SPECTRUM)(state["spectrum"], system.sizes))
         system.restore_bytes(number(state["bytes_read"], {}))
         clock.deadline = deadline + clock.paused - paused
         clock.restore(state["clock"])
@@ -200,8 +204,8 @@ class Job:
             message=" ".join(filter(None, [message_of(run, status, decisions), remark, trouble])),
             error_estimate=run.worst_error,
             error_estimates=run.relative_errors,
-            rank=run.system.rank,
-            optimality=run.system.optimality,
+            rank=run.findings.rank,
+            optimality=run.findings.optimality,
             residual=run.finding.residual if run.finding else None,
             method=run.method.name,
             rows_read=run.system.rows_read,

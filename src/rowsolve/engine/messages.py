@@ -111,12 +111,12 @@ def _inconsistent(run: Run) -> str:
 
 def _rank(run: Run) -> str:
     """Say that many x fit equally well, if they do."""
-    rank, p = run.system.rank, run.system.n_columns
+    rank, p = run.findings.rank, run.system.n_columns
     if run.system.bounds is not None:
-        return "" if run.system.unique else "x is not unique: other x within the bounds fit equally well."
+        return "" if run.findings.unique else "x is not unique: other x within the bounds fit equally well."
     if rank is None or run.system.damp:
         return ""
-    return by_rank(rank, p, has_start=bool(run.x0.any()), is_clear=run.system.rank_is_clear)
+    return by_rank(rank, p, has_start=bool(run.x0.any()), is_clear=run.findings.rank_is_clear)
 
 
 def by_rank(rank: int, n_columns: int, *, has_start: bool, is_clear: bool) -> str:
@@ -171,7 +171,7 @@ def _rows_off(run: Run) -> str:
 
 
 def _zero_row(run: Run) -> str:
-    i = run.system.contradiction
+    i = run.system.counter.contradiction
     if i is None or run.method.least_squares:
         return ""
     value = f"{run.system.b[i]:g}" if run.system.n_rhs == 1 else "not"

@@ -45,10 +45,12 @@ from rowsolve.engine.check import (
 from rowsolve.engine.chunks import InChunks
 from rowsolve.engine.tail import Tail
 from rowsolve.estimate.monitor import Monitor, Tolerance
+from rowsolve.estimate.step import FINDINGS, NOTHING_YET, Findings, Step
 from rowsolve.kernels.rows import room_for_vectors
-from rowsolve.methods.base import Method, Plan, RowMethod, Step, StepMethod
+from rowsolve.methods.base import Method, Plan, RowMethod, StepMethod
 from rowsolve.methods.oblivious import sweep_rows
-from rowsolve.problem.system import WORK_OF_A_BURST, OutOfTime, System
+from rowsolve.problem.clock import OutOfTime
+from rowsolve.problem.system import WORK_OF_A_BURST, System
 
 __all__ = ["OutOfRange", "Run", "go_on"]
 
@@ -103,6 +105,7 @@ class Run:
     zero_rows: np.ndarray = field(default_factory=lambda: _NO_ROWS)  # rows of zeros whose b is not
     finding: Finding | None = None
     tail: Tail | None = None  # of the iterates, if they were averaged
+    findings: Findings = NOTHING_YET  # of this stage and those before
     cut_off: bool = False  # whether x was brought within its bounds, of which the method knows nothing
 
     def __post_init__(self) -> None:
@@ -164,11 +167,12 @@ class Run:
 
     def _follow(self, method: StepMethod) -> Status:
         """Take the steps of a method that judges itself, until x is good or no better x is to be had."""
-        self.system.on_piece, self.system.max_rows = self._on_piece, self.max_rows
+        self.system.counter.watch(self._on_piece, self.max_rows)
         if self.steps is None:
             self.steps = method.steps(self.system, self.x0, self.tolerance, self.rng, self.probe)
         for step in self.steps:
             self._take_step(step)
+            self.findings = self.findings.updated(step.findings)
             self._record(math.nan)
             status = step.status
             if self.cut_off and status is not None:
@@ -183,7 +187,7 @@ class Run:
                 return status
             if self.rows_allowed < self.system.n_rows:  # a step is a pass
                 return Status.MAX_PASSES
-            self.system.keep_time()
+            self.system.clock.check()
             if self.save is not None:
                 self.save()
         raise AssertionError("a method ends with a status")
@@ -209,11 +213,11 @@ class Run:
         """Let a method prepare, and project on the rows that it takes."""
         system = self.system
         if self.plan is None:
-            system.on_piece = partial(self._emit, "prepare")
+            system.counter.watch(partial(self._emit, "prepare"))
             chunked = system.stored and method.in_chunks
             self.plan = InChunks(method, system, self.rng) if chunked else method.begin(system, self.rng)
             self.rows_prepared, self.prepared_at = system.rows_read, self.clock.elapsed
-        system.on_piece = partial(self._emit, "check")
+        system.counter.watch(partial(self._emit, "check"))
         if self.averaging is None:
             status = self._iterate(self.plan)
             if status is Status.INCONSISTENT and self.bounds is not None:
@@ -463,7 +467,7 @@ class Run:
         share = max(self.off.size / self.system.n_rows, self.finding.largest_share)
         if not (share < self.method.share_it_stands and self.monitor.error <= _NEAR * self.limit[0]):
             return False
-        return is_backed(self.system, self.off, self.method.share_it_stands, self.rng)
+        return is_backed(self.system, self.off, self.method.share_it_stands, self.rng, self.findings.rank)
 
     def _contradicted(self, *, unsure: bool) -> Status:
         """Take the estimate back if x is `unsure`: rows that were left out may be right."""
@@ -577,11 +581,11 @@ class Run:
         They have no say in x, and so in the status; no x satisfies them.
         """
         system = self.system
-        if system.contradiction is None or self.method.least_squares:
+        if system.counter.contradiction is None or self.method.least_squares:
             return _NO_ROWS
         if self.check != "full":
-            return np.array([system.contradiction])
-        return np.flatnonzero((system.norms_sq() == 0.0) & (system.largest_b != 0.0))
+            return np.array([system.counter.contradiction])
+        return np.flatnonzero((system.norms_sq() == 0.0) & (system.facts.largest_b != 0.0))
 
     def _emit(self, stage: str) -> None:
         if self.callback is None:
@@ -611,6 +615,7 @@ class Run:
         "probe": optional(array("p")),
         **dict.fromkeys(("suspects", "off", "zero_rows"), row_numbers()),
         "finding": optional(FINDING),
+        "findings": FINDINGS,
         "cut_off": flag,
         **dict.fromkeys(("rows_prepared", "rows_to_look_again"), integer()),
         "prepared_at": number,

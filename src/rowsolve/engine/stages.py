@@ -26,6 +26,7 @@ from rowsolve.engine.check import ROWS_TO_CHECK, residuals_of
 from rowsolve.engine.messages import FOR_FAR_ROWS, far_rows
 from rowsolve.engine.run import OutOfRange, Run
 from rowsolve.estimate.monitor import Monitor
+from rowsolve.estimate.step import NOTHING_YET, Findings
 from rowsolve.methods import Deflated, Direct, Method, Quantile, Randomized, Refined
 from rowsolve.parallel.vectors import norm, rows_for_the_tail
 from rowsolve.policy.auto import TALL, Choice, first_choice, is_hopeless, is_plain, next_choice, rows_share_much
@@ -47,7 +48,10 @@ SAYS = {
 class Begin(Protocol):
     """Starts a stage."""
 
-    def __call__(self, method: Method, x0: np.ndarray, give_up: Callable[[Monitor], Status | None] = ...) -> Run:
+    def __call__(
+        self, method: Method, x0: np.ndarray, give_up: Callable[[Monitor], Status | None] = ...,
+        findings: Findings = ...,
+    ) -> Run:  # fmt: skip
         """Return the run of `method` from `x0`."""
 
 
@@ -81,6 +85,7 @@ class Auto:
         self.choice: Choice | None = first_choice(system, rtol, rows_allowed)
         self.start: tuple[np.ndarray, np.ndarray | None] = (x0, None)  # see `_start_of`
         self.least_squares: Run | None = None  # what was found with all rows, while others look for wild ones
+        self.findings = NOTHING_YET  # of the stages before
         self.seen, self.remark = "", ""  # what was seen of wild rows; what to say of them after all else
         self.most_rows = math.inf  # that may have been read when these have done so
 
@@ -98,6 +103,7 @@ class Auto:
             if self.choice is not None and self.run.rows_allowed < self.system.n_rows:  # it would read all at once
                 return Status.MAX_PASSES
             if self.choice is not None:
+                self.findings = self.run.findings
                 self.start, self.run = self._start_of(self.choice.method), None
         torn = isinstance(self.run.method, Refined) and status is Status.CONVERGED and is_plain(self.system)
         seen = self._wild_rows() if torn else ""
@@ -114,7 +120,7 @@ class Auto:
                 says = says.replace("solution", "solution within the bounds")
             self.words.append(choice.why + says)
             x0, probe = self.start
-            self.run = self._begin(choice.method, x0, self._watch)
+            self.run = self._begin(choice.method, x0, self._watch, self.findings)
             self.run.probe = probe
         return self.run.go()
 
@@ -154,7 +160,8 @@ class Auto:
             self.words.append(f"{why}.")
             most = _ROWS_TO_LEAVE_OUT * max(self.system.n_columns, _FEWEST_COLUMNS)  # it is a look aside
             self.most_rows = float(self.system.rows_read + most)
-            self.run, self.least_squares = self._look_aside(), least_squares
+            self.least_squares = least_squares
+            self.run = self._look_aside()
         try:
             found = self.run.go()
         except OutOfRange:  # rows whose b are zero lead to an x of zero, which says nothing about the others
@@ -172,7 +179,8 @@ class Auto:
 
     def _look_aside(self) -> Run:
         """Return a run that looks for an x without wild rows."""
-        run = self._begin(Quantile(), self.x0)
+        assert self.least_squares is not None
+        run = self._begin(Quantile(), self.x0, findings=self.least_squares.findings)
         run.check = "full"  # so that all of them are listed
         run.max_rows = min(run.max_rows, self.most_rows)
         return run
@@ -180,16 +188,18 @@ class Auto:
     def _wild_rows(self) -> str:
         """Say whether a few rows are further off than the noise of the others would put them; nothing if not."""
         system, x = self.system, self.run.x
-        if system.n_rhs > 1 or system.residual_norm <= CLEAN * system.norm_b:  # 'quantile' takes only one
+        if (
+            system.n_rhs > 1 or self.run.findings.residual_norm <= CLEAN * system.facts.norm_b
+        ):  # 'quantile' takes only one
             return ""
         if system.n_rows < TALL * system.n_columns:  # some rows could be satisfied whatever they say
             return ""
         order = np.arange(system.n_rows)[rows_for_the_tail(system.n_rows)]
-        return far_rows(residuals_of(system, order, x), system.n_rows, system.residual_norm)
+        return far_rows(residuals_of(system, order, x), system.n_rows, self.run.findings.residual_norm)
 
     saved: ClassVar[dict[str, Kind]] = {"words": listed(text), "most_rows": number, "seen": text, "remark": text}
     derived: ClassVar[tuple[str, ...]] = (
-        "system", "x0", "rtol", "rng", "drop", "_begin", "run", "choice", "start", "least_squares",
+        "system", "x0", "rtol", "rng", "drop", "_begin", "run", "choice", "start", "least_squares", "findings",
     )  # fmt: skip
 
     def state(self) -> dict[str, Any]:

@@ -2,13 +2,52 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from rowsolve._solution import Status
+from rowsolve.checkpoint.state import flag, integer, named, number, optional
 
-__all__ = ["Step"]
+__all__ = ["FINDINGS", "NOTHING_YET", "Findings", "Step"]
+
+
+class Findings(NamedTuple):
+    """What a method has found out about A and x, as far as it has.
+
+    Attributes
+    ----------
+    rank : int or None
+        The rank of A, if a factorization has told it.
+    rank_is_clear : bool
+        Whether the singular values that make the rank are well above those that count as zero.
+    optimality : float or None
+        How far x is from being optimal within its bounds (see `Solution`).
+    unique : bool
+        False if other x within the bounds are known to fit as well.
+    residual_norm : float
+        ``norm(b - A x)`` at the least-squares solution; NaN if it is not known.
+    """
+
+    rank: int | None = None
+    rank_is_clear: bool = True
+    optimality: float | None = None
+    unique: bool = True
+    residual_norm: float = math.nan
+
+    def updated(self, later: Findings) -> Findings:
+        """Return these with what was found `later`."""
+        rank = self[:2] if later.rank is None else later[:2]
+        bounds = self[2:4] if later.optimality is None else later[2:4]
+        return Findings(*rank, *bounds, self[4] if math.isnan(later[4]) else later[4])
+
+
+NOTHING_YET = Findings()
+FINDINGS = named(
+    Findings, rank=optional(integer(0, "p")), rank_is_clear=flag, optimality=optional(number), unique=flag,
+    residual_norm=number,
+)  # fmt: skip
 
 
 class Step(NamedTuple):
@@ -22,3 +61,4 @@ class Step(NamedTuple):
     error: float | np.ndarray
     status: Status | None = None
     residual: float | None = None
+    findings: Findings = NOTHING_YET

@@ -92,7 +92,7 @@ def inspect(
         rtol=tolerance.rtol,
         threads=n_threads,
         rows_read=system.rows_read,
-        checked=system.n_checked == system.n_rows,
+        checked=system.counter.n_checked == system.n_rows,
         seconds=system.clock.elapsed,
     )
 

@@ -75,15 +75,17 @@ def take_sample(system: System, count: int, rng: np.random.Generator) -> tuple[N
     """Read `count` random rows; return what their norms are, and those that are not zero, if there are any."""
     order = np.sort(system.sample(count, rng)[0])
     norms_sq = np.empty(order.size)
-    norms_at(system.rows, system.b, order, norms_sq, system.odd)
+    norms_at(system.rows, system.b, order, norms_sq, system.counter.odd)
     system.count(order)
     n_rows, order, norms = order.size, order[norms_sq > 0.0], np.sqrt(norms_sq[norms_sq > 0.0])
     if not order.size:
-        return Norms(n_rows, n_rows, system.contradiction), None
+        return Norms(n_rows, n_rows, system.counter.contradiction), None
     unit = float(np.median(norms))
     source = system.source.take(order, np.full(order.size, 1.0 / unit))  # so that squares are in range
     sample = Sample(System(source, frozen(system.b[order] / unit), system.clock), norms / unit)
-    return Norms(n_rows, n_rows - order.size, system.contradiction, float(norms.min()), float(norms.max())), sample
+    return Norms(
+        n_rows, n_rows - order.size, system.counter.contradiction, float(norms.min()), float(norms.max())
+    ), sample
 
 
 def fit(sample: Sample, eps: float) -> Fit:

@@ -10,7 +10,7 @@ from rowsolve.inspection.report import Directions, Noise, Norms, Prediction, Rep
 
 __all__ = ["in_words", "lines", "seconds_in_words", "table", "warnings"]
 
-_WIDTH, _INDENT = 88, 15
+_WIDTH, _INDENT = 80, 15
 _TIGHT = 0.95  # cosine between a row and the centroid of its cluster
 _AS_FAST = 1.5  # times the rows that a well-conditioned A takes
 
@@ -88,10 +88,17 @@ def _cells(one: Prediction, n_rows: int) -> tuple[str, ...]:
     return one.method, rows, passes, mark + seconds_in_words(one.seconds), one.remark
 
 
-def _aligned(rows: list[tuple[str, ...]]) -> Iterator[str]:
+def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
+    """Return the lines of a table, or of one block for each row if the table is too wide."""
     first, *figures = (max(len(row[i]) for row in rows) for i in range(4))
-    for row in rows:
-        yield "  ".join(["", row[0].ljust(first), *map(str.rjust, row[1:4], figures), row[4]]).rstrip()
+    aligned = [
+        "  ".join(["", row[0].ljust(first), *map(str.rjust, row[1:4], figures), row[4]]).rstrip() for row in rows
+    ]
+    if max(map(len, aligned)) <= _WIDTH:
+        return aligned
+    head = (*rows[0][:4], "remark")
+    blocks = [[f"{name}: {cell}" for name, cell in zip(head, row, strict=True) if cell] for row in rows[1:]]
+    return [f"{'    ' if i else '  '}{line}" for block in blocks for i, line in enumerate(block)]
 
 
 def _wrapped(text: str, label: str = "") -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from rowsolve._solution import Status
 from rowsolve.checkpoint.state import StateError, array, check_keys, integer, named, optional, packed
 from rowsolve.estimate.monitor import Tolerance
-from rowsolve.estimate.step import Step
+from rowsolve.estimate.step import Findings, Step
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.lstsq.band import compress_to_band, factor_band
 from rowsolve.lstsq.box import BoxFit, fit_within
@@ -62,14 +62,13 @@ class AllRows:
             return None
         if system.stored and np.isnan(found.residual_sq).any():  # single rows take as long to read as all
             found = found._replace(residual_sq=self._slopes(found.x.T)[1])
-        system.use_all()
-        system.rank, system.rank_is_clear = found.rank, found.has_gap
-        return step_of(system, found, self.starts, self.tolerance)
+        system.counter.use_all()
+        return step_of(found, self.starts, self.tolerance)
 
     def _by_band(self) -> Fit | None:
         (rows, b), *_ = _blocks(self.system, whole=True)
-        assert self.system.layout is not None
-        state = compress_to_band(rows, b, self.system.layout, self.system.threads)
+        assert self.system.facts.layout is not None
+        state = compress_to_band(rows, b, self.system.facts.layout, self.system.threads)
         factor = factor_band(state.gram, self.system.damp)
         return None if factor is None else self._fit(state, factor)
 
@@ -78,7 +77,7 @@ class AllRows:
         if state is None:
             return None
         with blas_threads(_LONG_FACTOR * system.n_columns**3, system.threads):
-            factor = factor_gram(state.gram, system.damp, system.null_vectors)
+            factor = factor_gram(state.gram, system.damp, system.facts.null_vectors)
         return None if factor is None else self._fit(state, factor)
 
     def _within(self, bounds: tuple[np.ndarray, np.ndarray]) -> Step | None:
@@ -94,14 +93,14 @@ class AllRows:
 
     def _step_within(self, found: BoxFit) -> Step:
         system, norm_x = self.system, norm(found.x)
-        system.use_all()
-        system.optimality, system.unique = found.optimality, found.unique
-        system.residual_norm = math.sqrt(found.residual_sq)
+        system.counter.use_all()
+        residual_norm = math.sqrt(found.residual_sq)
+        findings = Findings(optimality=found.optimality, unique=found.unique, residual_norm=residual_norm)
         error = max(found.error, _EPS * math.sqrt(found.x.size) * norm_x)
         good = found.is_optimal and error <= self.tolerance.at(norm_x, norm(self.starts[0]))
         status = Status.CONVERGED if good else Status.PRECISION if system.clock.left > 0.0 else None
         unknown = max(norm_x, norm(self.starts[0])) or 1.0  # an error as large as x
-        return Step(found.x, error if found.is_optimal else unknown, status, system.residual_norm)
+        return Step(found.x, error if found.is_optimal else unknown, status, residual_norm, findings)
 
     def _compress_all(self) -> Any:
         """Make the first pass, or the rest of it; None if sums leave the range of float64, or all rows are zero."""
@@ -163,18 +162,18 @@ def _blocks(system: System, skip: int = 0, *, whole: bool = False) -> Iterator[t
         else:
             yield rows.values[part], b.reshape(piece.n_rows, -1)
     if whole:
-        system.rows_read += system.n_rows
+        system.counter.add(system.n_rows)
 
 
-def step_of(system: System, found: Fit, starts: np.ndarray, tolerance: Tolerance) -> Step:
-    """Return a solution as the last step, and note what it tells of the system."""
+def step_of(found: Fit, starts: np.ndarray, tolerance: Tolerance) -> Step:
+    """Return a solution as the last step."""
     good = (found.error <= tolerance.at(norms(found.x), norms(starts))).all()
     status, residual_sq = Status.CONVERGED if good else Status.PRECISION, float(found.residual_sq.sum())
     if math.isnan(residual_sq):  # no more than rounding, as far as sums over all rows tell: some rows tell more
-        system.residual_norm = 0.0
-        return Step(found.x, found.error, status)
-    system.residual_norm = math.sqrt(residual_sq)
-    return Step(found.x, found.error, status, system.residual_norm)
+        return Step(found.x, found.error, status, findings=Findings(found.rank, found.has_gap, residual_norm=0.0))
+    residual_norm = math.sqrt(residual_sq)
+    findings = Findings(found.rank, found.has_gap, residual_norm=residual_norm)
+    return Step(found.x, found.error, status, residual_norm, findings)
 
 
 def _matrix_of(rows: CSRRows, n_columns: int) -> Any:
@@ -192,7 +191,6 @@ def by_lapack(system: System, x0: np.ndarray, tolerance: Tolerance, *, by_qr: bo
     if found is None:
         find_odd_rows(system, np.arange(n))  # raises, unless all are zero or only sums leave the range
         return None
-    system.use_all()
-    system.rows_read += found.n_reads * n
-    system.rank, system.rank_is_clear = found.rank, found.has_gap
-    return step_of(system, found, starts, tolerance)
+    system.counter.use_all()
+    system.counter.add(found.n_reads * n)
+    return step_of(found, starts, tolerance)

@@ -63,6 +63,8 @@ class BoxDescent(Descent):
     there. When the free entries change there is a new z, whose gradient is computed in the pass that moves x.
     """
 
+    optimality: float | None = None  # how far x is from being optimal, once that is asked for
+
     def __init__(self, system: System, x0: np.ndarray, rng: np.random.Generator) -> None:
         assert system.bounds is not None
         self.low, self.high = system.bounds
@@ -169,7 +171,7 @@ class BoxDescent(Descent):
     def is_optimal(self, allowed: float) -> bool:
         """Tell whether the gradient, computed afresh, leads inwards no more than an error of `allowed` explains.
 
-        How far it does is noted as `optimality` of the system.
+        How far it does is noted as `optimality`.
         """
         if not self.fresh:
             self.start()
@@ -177,7 +179,7 @@ class BoxDescent(Descent):
         lengths = column_lengths(system)
         inwards = np.abs(slopes_inwards(self.slope[0], x, self.low, self.high))
         steepest = float(np.divide(inwards, lengths, out=np.zeros_like(inwards), where=lengths > 0.0).max())
-        system.optimality = steepest / system.norm_b
+        self.optimality = steepest / system.facts.norm_b
         rounding = _ROUNDED * _EPS * (math.sqrt(float(self.residual_sq[0])) + norm(lengths * x))
         return steepest <= _EXPLAINED * allowed * norm(lengths) + rounding
 
@@ -196,7 +198,7 @@ class BoxDescent(Descent):
         left to do, z has seen none of these since; then the slowest that was ever seen must do.
         """
         below = self.error <= enough
-        satisfied = np.sqrt(self.residual_sq) <= _ROUNDED * _EPS * self.system.norms_b
+        satisfied = np.sqrt(self.residual_sq) <= _ROUNDED * _EPS * self.system.facts.norms_b
         if satisfied or self.error == 0.0:  # 0: all press against their bounds
             return below
         share = math.sqrt(_UNLUCKY * self.system.n_columns) * norm(self.at[-1])
@@ -214,7 +216,7 @@ class BoxDescent(Descent):
         "_promises": array("v"),
         "_goal": named(_Goal, best=array("p"), x=array("p"), free=array("p", dtype=bool)),
     }
-    derived = (*Descent.derived, "low", "high", "under_way")
+    derived = (*Descent.derived, "low", "high", "under_way", "optimality")
 
     @classmethod
     def from_state(cls, system: System, rng: np.random.Generator, state: Any, wanted: np.ndarray) -> BoxDescent:

@@ -136,6 +136,7 @@ class Descent:
         self._inherited: np.ndarray | None = None
         self.still, self.amplification, self._unit = np.zeros(len(self.at), dtype=bool), 0.0, 0.0
         self._told = False  # whether a probe has come to its end
+        self.is_zero = False  # whether A is
         self.no_time_for_factor = self.squares_fail = False
         self.under_way: tuple[int, np.ndarray, np.ndarray] | None = None
         self._top, self._null_sq = 0.0, 0.0  # the largest curvature; the squared part of z that no row reaches
@@ -176,7 +177,7 @@ class Descent:
         """Return a random vector of unit norm, without what lies in no row if that is known."""
         probe = self._rng.standard_normal((1, self.system.n_columns))
         probe /= norm(probe[0])
-        null = self.system.null_vectors if self.factor is None else None
+        null = self.system.facts.null_vectors if self.factor is None else None
         if self.factor is not None:
             self.factor.project(probe)
         elif null is not None:  # what z has there tells nothing, and would be left when all else is gone
@@ -206,7 +207,7 @@ class Descent:
         steps = _STEPS_AT_ONCE
         if not self.fresh:  # they are known to be of use
             steps = max(steps, min(_MOST_STEPS, int(_WORTH_A_CALL / numbers)))
-        return int(min(steps, (system.max_rows - system.rows_read) / system.n_rows))
+        return int(min(steps, (system.counter.max_rows - system.rows_read) / system.n_rows))
 
     def _take_steps(self, n_steps: int, enough: float) -> list[np.ndarray]:
         """Take up to `n_steps` in a kernel, which does what `step` does."""
@@ -289,7 +290,7 @@ class Descent:
             largest = float(np.abs(self.slope[-1]).max())
             if largest < _NOTHING:
                 find_odd_rows(self.system, np.arange(self.system.n_rows))
-                self.system.rank = 0  # or it has raised
+                self.is_zero = True  # or it has raised
             self._unit = self._unit or 1.0 / (largest or 1.0)
         else:  # about 1, not less: the last one may be spoilt by a gradient only updated, that of z by rounding
             self.amplification = 1.0
@@ -432,7 +433,7 @@ class Descent:
             n_done += 1
             self.under_way = (n_done, gradients, squares) if resumable else None
         self.under_way = None
-        system.use_all()
+        system.counter.use_all()
         self._make_sure_finite(gradients)
         self.seconds_a_pass = self.system.clock.elapsed - started
         return gradients, squares
@@ -463,7 +464,7 @@ class Descent:
             share = math.sqrt(_UNLUCKY * self.system.n_columns) * left
             worst = share / (1.0 - share) * norms(self.x - self.x0) if share < 1.0 else math.inf
             at_rest &= worst <= enough
-        return below & (at_rest | (residuals <= _ROUNDED * _EPS * self.system.norms_b))
+        return below & (at_rest | (residuals <= _ROUNDED * _EPS * self.system.facts.norms_b))
 
     def rounding(self, eps: float) -> np.ndarray:
         """Return how far rounding keeps each x from the solution; `eps` is the relative precision of A and b as given.
@@ -520,7 +521,7 @@ class Descent:
         "_worth": array("v"),
         "still": array("v", dtype=bool),
         **dict.fromkeys(("amplification", "_unit", "_top", "_null_sq", "_worth_at_start", "seconds_a_pass"), number),
-        **dict.fromkeys(("_warm", "_told", "fresh"), flag),
+        **dict.fromkeys(("_warm", "_told", "fresh", "is_zero"), flag),
         "_seen": listed(tuple_of(number, number)),
         "under_way": optional(tuple_of(integer(1), array("moving", "p", order="many"), array("moving"))),
     }

@@ -245,7 +245,7 @@ def factor_of(system: System, order: np.ndarray) -> Factor:
     system.count(order)
     p, stand_for = system.n_columns, math.sqrt(system.n_rows / order.size)
     damp = system.damp / stand_for
-    system.make_sure_of_time(products_of_gram(system, order.size) + p**3 / 3)
+    system.clock.make_sure_of_time(products_of_gram(system, order.size) + p**3 / 3)
     gram = _gram(system, order) if order.size >= p or damp else None
     if gram is not None:
         with blas_threads(p**3 / 6, system.threads):
@@ -257,7 +257,7 @@ def factor_of(system: System, order: np.ndarray) -> Factor:
                 factor = Factor(order.size, np.ascontiguousarray(rows[:, columns]), rows, columns.astype(np.int64))
                 if _is_null(system, order, factor):
                     return factor
-    system.make_sure_of_time(QR_PER_PRODUCT * (order.size * float(p) ** 2 + 2.0 * float(p) ** 3))
+    system.clock.make_sure_of_time(QR_PER_PRODUCT * (order.size * float(p) ** 2 + 2.0 * float(p) ** 3))
     with blas_threads(order.size * float(p) ** 2, system.threads):
         return _by_qr(system, order, damp, stand_for)
 
@@ -301,7 +301,7 @@ def rows_beyond(system: System, factor: Factor | None, rng: np.random.Generator)
     found = [np.empty(0, np.int64)]
     for piece in system.pieces():
         order, out = np.arange(piece.start, piece.stop), np.empty(piece.n_rows)
-        distances(piece.rows, np.zeros(piece.stop), order, z, out, 1.0, system.odd)
+        distances(piece.rows, np.zeros(piece.stop), order, z, out, 1.0, system.counter.odd)
         found.append(piece.first + order[~(out <= _BESIDE)])
     return np.concatenate(found)
 
@@ -314,11 +314,11 @@ def _is_null(system: System, order: np.ndarray, factor: Factor) -> bool:
         reached = 0.0
         for part in system.parts(order):
             out = np.empty(part.order.size)
-            residuals(part.rows, part.of(system.largest_b) * 0.0, part.order, z, out)
+            residuals(part.rows, part.of(system.facts.largest_b) * 0.0, part.order, z, out)
             reached += float(out @ out)
         if not math.sqrt(reached) <= limit * norm(factor.lengths * z):
             return False
-    system.rows_read += 2 * order.size
+    system.counter.add(2 * order.size)
     return True
 
 
@@ -383,5 +383,5 @@ def find_odd_rows(system: System, order: np.ndarray) -> None:
     """Raise for the row in `order` that is not finite, or whose squares leave the range of float64."""
     for part in system.parts(order):
         zero, out = np.zeros(system.n_columns), np.empty(part.order.size)
-        distances(part.rows, part.of(system.largest_b), part.order, zero, out, 0.0, system.odd)
+        distances(part.rows, part.of(system.facts.largest_b), part.order, zero, out, 0.0, system.counter.odd)
     system.look_at_odd_rows()

@@ -80,11 +80,12 @@ SPECTRUM = named(Spectrum, unevenness=number, shared=optional(_SHARED))
 
 def look_at_spectrum(system: System, rng: np.random.Generator) -> Spectrum:
     """Look at some random rows of A, which are counted, unless that has been done before."""
-    if system.spectrum is None:
-        system.spectrum = _spectrum_of(
-            system, np.sort(system.sample(min(_ROWS, system.n_rows // LOOK_SHARE), rng)[0]), rng
-        )
-    return system.spectrum
+
+    def look() -> Spectrum:
+        order, _ = system.sample(min(_ROWS, system.n_rows // LOOK_SHARE), rng)
+        return _spectrum_of(system, np.sort(order), rng)
+
+    return system.facts.once(look)
 
 
 def _rows_of(system: System, order: np.ndarray) -> np.ndarray:
@@ -146,7 +147,7 @@ def _gram_times(system: System, vectors: np.ndarray) -> np.ndarray:
 
         def add(piece: Piece, start: int, stop: int, _: np.ndarray, pair=pair, parts=parts) -> None:
             out = parts[piece.first + start] = np.zeros_like(pair)
-            add_gradients(piece.rows, piece.of(system.largest_b), 0.0, start, stop, pair, out, np.zeros(2))
+            add_gradients(piece.rows, piece.of(system.facts.largest_b), 0.0, start, stop, pair, out, np.zeros(2))
 
         system.pass_over(add)
         for start in sorted(parts):  # the same sum whichever thread was first

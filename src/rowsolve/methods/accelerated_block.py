@@ -233,5 +233,5 @@ class AcceleratedBlock(RowMethod):
 
     def _factored(self, plan, block) -> _Block:
         system, factor = plan.system, np.empty((block.rows.size, block.rows.size))
-        factor_block(system.rows, system.b, block.rows, self.ridge, block.scale, factor, plan.room, system.odd)
+        factor_block(system.rows, system.b, block.rows, self.ridge, block.scale, factor, plan.room, system.counter.odd)
         return block._replace(factor=factor)

@@ -249,7 +249,7 @@ def _sampled(system, count, rng) -> tuple[np.ndarray, np.ndarray]:
     """Return the equations of up to `count` random rows, scaled to unit norm."""
     order, _ = system.sample(count, rng)
     units, targets = np.empty((order.size, system.n_columns)), np.empty(order.size)
-    write_unit_rows(system.rows, system.b, order, units, targets, system.odd)
+    write_unit_rows(system.rows, system.b, order, units, targets, system.counter.odd)
     system.count(order)
     return units, targets
 

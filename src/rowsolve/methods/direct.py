@@ -10,9 +10,10 @@ import numpy as np
 
 from rowsolve._solution import Status
 from rowsolve.estimate.monitor import Tolerance
+from rowsolve.estimate.step import Findings, Step
 from rowsolve.lstsq.descent import Descent
 from rowsolve.lstsq.factor import Factor, factor_of, gather, rows_beyond
-from rowsolve.methods.base import Step, StepMethod
+from rowsolve.methods.base import StepMethod
 from rowsolve.parallel.blas import blas_threads
 from rowsolve.parallel.vectors import norms
 from rowsolve.policy.prices import SQUARES
@@ -51,7 +52,7 @@ class Direct(StepMethod):
         system.make_sure_of_room(8.0 * SQUARES * system.n_columns**2, "a factor of a sample of the rows")
         with np.errstate(all="ignore"):  # an x out of range is told by its error
             step = None
-            system.make_sure_of_time(system.n_columns**3)  # LU, and solves with many vectors
+            system.clock.make_sure_of_time(system.n_columns**3)  # LU, and solves with many vectors
             if system.n_rows >= system.n_columns + _SPARE:
                 with blas_threads(system.n_columns**3 / 3, system.threads):
                     step = _square(system, x0, tolerance, rng)
@@ -96,8 +97,7 @@ def _square(system: System, x0: np.ndarray, tolerance: Tolerance, rng: np.random
     spread = float(np.linalg.norm(solve(rng.standard_normal((p, _VECTORS))))) / math.sqrt(_VECTORS)
     error = np.maximum.reduce([noise * spread, left, tolerance.eps * norms_x])
     if (error <= allowed).all():
-        system.rank = p
-        return Step(x.T, error, Status.CONVERGED)
+        return Step(x.T, error, Status.CONVERGED, findings=Findings(p))
     return Step(x.T, error, Status.INCONSISTENT) if (noise > _ROUNDING * _EPS * norms_x).any() else None
 
 
@@ -116,8 +116,7 @@ def _overdetermined(system: System, x0: np.ndarray, tolerance: Tolerance, rng: n
             break
         order = np.union1d(order, rng.permutation(news)[: max(p, order.size)])
     if sample is None or factor is None:  # all rows are zero
-        system.rank = 0
-        return Step(x0, 0.0, Status.CONVERGED)
+        return Step(x0, 0.0, Status.CONVERGED, findings=Findings(0))
     n_sample = order.size
     x, rounding, floor, noise = _polished(sample, factor, x0, tolerance, rng)
     spread = noise * factor.spread
@@ -125,14 +124,15 @@ def _overdetermined(system: System, x0: np.ndarray, tolerance: Tolerance, rng: n
         factor = factor_of(system, np.arange(n))
         x, rounding, floor, noise = _polished(system, factor, x0, tolerance, rng)
     of_noise = spread if n_sample < n else np.zeros(len(x))  # of all rows x is the least-squares solution, noise or not
-    system.rank, system.rank_is_clear = factor.rank, factor.has_gap
+    findings = Findings(factor.rank, factor.has_gap)
     error = np.maximum.reduce([of_noise, rounding, floor])
     allowed = tolerance.at(norms(x), norms(np.atleast_2d(x0)))
     too_large = np.maximum(error, spread) > allowed
     if not too_large.any():
-        return Step(x, error, Status.CONVERGED)
+        return Step(x, error, Status.CONVERGED, findings=findings)
     rounded = np.maximum(error, spread) < 10.0 * floor
-    return Step(x, error, Status.PRECISION if rounded[too_large].all() else Status.INCONSISTENT)
+    status = Status.PRECISION if rounded[too_large].all() else Status.INCONSISTENT
+    return Step(x, error, status, findings=findings)
 
 
 def _contradicted(

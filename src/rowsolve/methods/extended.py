@@ -50,7 +50,7 @@ class Extended(RowMethod):
         norms_sq, plan.column_norms_sq = system.norms_sq(), np.empty(p)
         plan.columns = system.source.columns()
         norms_of(plan.columns, np.zeros(p), 0, p, plan.column_norms_sq, np.full(3, -1))
-        system.rows_read += n
+        system.counter.add(n)
         plan.deck, plan.column_deck = deck_by_weight(norms_sq), deck_by_weight(plan.column_norms_sq)
         return plan
 
@@ -64,9 +64,9 @@ class Extended(RowMethod):
         draw_many(plan.column_deck, 0, rng, column_order)
         extended_sweep(
             system.rows, system.b, order, plan.columns, plan.column_norms_sq, column_order,
-            plan.residual, iterates, drops, system.odd,
+            plan.residual, iterates, drops, system.counter.odd,
         )  # fmt: skip
-        system.rows_read += round(n_rows * system.n_rows / system.n_columns)  # the columns, in rows
+        system.counter.add(round(n_rows * system.n_rows / system.n_columns))  # the columns, in rows
         return order
 
 

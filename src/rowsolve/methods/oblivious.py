@@ -71,13 +71,13 @@ class ObliviousPlan(Plan):
     def project_once(self, order: np.ndarray, sizes: np.ndarray, iterates: np.ndarray, drops: np.ndarray) -> None:
         """Do it without a look at earlier moves."""
         if self.system.n_rhs > 1:
-            _project_many(self.system, self.rows, self.b, self.system.largest_b, order, sizes, iterates, drops)
+            _project_many(self.system, self.rows, self.b, self.system.facts.largest_b, order, sizes, iterates, drops)
         elif self.chains is not None and self.agreeing:
             self.chains.project(self, order, sizes, iterates, drops)
         elif sizes is ONE_BY_ONE:
-            sweep(self.rows, self.b, order, iterates, drops, self.system.odd)
+            sweep(self.rows, self.b, order, iterates, drops, self.system.counter.odd)
         else:
-            project_blocks(self.rows, self.b, order, sizes, iterates, drops, self.room, self.system.odd)
+            project_blocks(self.rows, self.b, order, sizes, iterates, drops, self.room, self.system.counter.odd)
 
     derived = (*Plan.derived, "rows", "b", "width", "room", "directions")
 
@@ -173,7 +173,7 @@ class Chains:
 
         last = run_as_one([partial(run, me) for me in range(self.n_chains)], lambda: call_off(meeting)) % 2
         iterates[:], drops[:] = posts.start[last, 0], posts.drops[last, 0]
-        np.maximum(plan.system.odd, posts.odd[last, 0], out=plan.system.odd)
+        np.maximum(plan.system.counter.odd, posts.odd[last, 0], out=plan.system.counter.odd)
 
 
 def chains_pay(method: Method, n_columns: int, entries_per_row: float, threads: int) -> bool:
@@ -259,10 +259,17 @@ def sweep_rows(system: System, order: np.ndarray, iterates: np.ndarray, drops: n
     own = np.empty_like(drops)
     for part in system.parts(order):
         if system.n_rhs == 1:
-            sweep(part.rows, part.of(system.b), part.order, iterates, own, system.odd)
+            sweep(part.rows, part.of(system.b), part.order, iterates, own, system.counter.odd)
         else:
             _project_many(
-                system, part.rows, part.of(system.b), part.of(system.largest_b), part.order, ONE_BY_ONE, iterates, own
+                system,
+                part.rows,
+                part.of(system.b),
+                part.of(system.facts.largest_b),
+                part.order,
+                ONE_BY_ONE,
+                iterates,
+                own,
             )
         drops += own
 
@@ -285,4 +292,4 @@ def _project_many(system: System, rows: Any, b: np.ndarray, largest_b, order, si
         iterates[start:stop] = part
 
     run_together([partial(project, *part, odd) for part, odd in zip(parts, odds, strict=True)])
-    np.maximum(system.odd, odds.max(axis=0), out=system.odd)
+    np.maximum(system.counter.odd, odds.max(axis=0), out=system.counter.odd)

@@ -123,6 +123,6 @@ def _transformed(system, rng) -> tuple[DenseRows, np.ndarray]:
             "`A.toarray()`."
         )
     A, b = incoherence_transform(np.asarray(system.rows.values, dtype=float), system.b, rng)
-    system.rows_read += system.n_rows
-    system.use_all()
+    system.counter.add(system.n_rows)
+    system.counter.use_all()
     return DenseRows(frozen(np.ascontiguousarray(A))), frozen(np.ascontiguousarray(b))

@@ -98,15 +98,15 @@ class Quantile(RowMethod):
         plan.gate.level[1] = (_EPS * float(np.linalg.norm(iterates[0]))) ** 2
         deal(plan.cards, plan.next_card, rng.random(n_rows), order)
         plan.next_card = (plan.next_card + n_rows) % system.n_rows
-        guarded_sweep(system.rows, system.b, order, iterates, drops, system.odd, plan.gate)
+        guarded_sweep(system.rows, system.b, order, iterates, drops, system.counter.odd, plan.gate)
         return order
 
     def _gate_at(self, system, x, rng) -> Gate:
         """Return a gate with the level of a sample of rows, as far as they have something to say."""
         order = rng.integers(0, system.n_rows, min(FIRST_SAMPLE, system.n_rows))
         found = np.empty(order.size)
-        distances(system.rows, system.b, order, x, found, 1.0 / system.norm_b, system.odd)
-        system.rows_read += order.size
+        distances(system.rows, system.b, order, x, found, 1.0 / system.facts.norm_b, system.counter.odd)
+        system.counter.add(order.size)
         system.look_at_odd_rows()
         first = float(np.quantile(found[found > 0.0], self.quantile)) if found.any() else 0.0
         pace = 2.0 * max(PACE, min(FAST_PACE / system.n_columns, 1.0))  # of squares

@@ -14,6 +14,7 @@ import numpy as np
 from rowsolve._solution import Status
 from rowsolve.checkpoint.state import Kind, array, fill, flag, integer, packed, state_of
 from rowsolve.estimate.monitor import Tolerance
+from rowsolve.estimate.step import Findings, Step
 from rowsolve.kernels.many import add_gradients_of_many, laid_out
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.lstsq.all_rows import AllRows, by_lapack
@@ -21,7 +22,7 @@ from rowsolve.lstsq.box_descent import BoxDescent
 from rowsolve.lstsq.descent import Descent
 from rowsolve.lstsq.factor import Factor, factor_of
 from rowsolve.lstsq.spectrum import Spectrum, look_at_spectrum, outliers_of
-from rowsolve.methods.base import Step, StepMethod, one_of
+from rowsolve.methods.base import StepMethod, one_of
 from rowsolve.parallel.vectors import norm, norms
 from rowsolve.policy.least_squares import (
     TO_BE_SURE,
@@ -36,7 +37,8 @@ from rowsolve.policy.least_squares import (
     worth_a_look,
 )
 from rowsolve.policy.prices import BEGIN, FACTOR_PRODUCT, SMALL_BOX, SQUARES
-from rowsolve.problem.system import Part, System, TooLong
+from rowsolve.problem.clock import TooLong
+from rowsolve.problem.system import Part, System
 
 __all__ = ["Refined"]
 
@@ -142,17 +144,16 @@ class Refined(StepMethod):
         factor = factor_of(system, order)
         if factor.deficient and n_rows < system.n_rows:
             factor, order = factor_of(system, whole), whole  # what is in no row is a matter of all rows
-        system.rank, system.rank_is_clear = factor.rank, factor.has_gap
         return factor, order
 
-    def _tell_rank(self, descent: Descent, n_steps: int) -> None:
+    def _rank_of(self, descent: Descent, n_steps: int) -> Factor | None:
         """Where some directions are in no row, find out how many, if that costs little beside the steps taken."""
         system = descent.system
         wanted = self.preconditioner == "auto" and descent.found_null_space
         if wanted and price_of_all(system) <= price_of_passes(system, _FOR_THE_RANK * n_steps):
             with suppress(TooLong):
-                factor = factor_of(system, np.arange(system.n_rows))
-                system.rank, system.rank_is_clear = factor.rank, factor.has_gap
+                return factor_of(system, np.arange(system.n_rows))
+        return descent.factor
 
     def _precondition(
         self, descent: Descent, slopes: list[np.ndarray], enough: np.ndarray, rtol: float, rng: np.random.Generator,
@@ -219,6 +220,7 @@ class _Steps:
         self.norms_x0, self.tries, self.error_at_start = norms(np.atleast_2d(x0)), 0, np.full(system.n_rhs, math.inf)
         self.slopes: list[np.ndarray] = []
         self.behind = np.ones(system.n_rhs, dtype=bool)
+        self.findings = Findings()
 
     def __iter__(self) -> Iterator[Step]:
         return self
@@ -306,7 +308,7 @@ class _Steps:
         enough, allowed, floor = self._enough(descent)
         self._renew_gradient(descent, slopes, enough)
         uncertain_sq = np.maximum(descent.residual_sq - descent.uncertainty_sq, 0.0)
-        self.system.residual_norm = math.sqrt(float(uncertain_sq.sum()))
+        self.findings = _findings_of(descent, descent.factor, math.sqrt(float(uncertain_sq.sum())))
         still = descent.still[:-1][self.behind].all()  # no x can be bettered; the probe may have to tell how good
         ended = bool(not self.behind.any() or self.tries > _TRIES or (still and descent.probe_is_done))
         error, factor, wanting = np.maximum(descent.error, floor), descent.factor, not still
@@ -321,19 +323,22 @@ class _Steps:
             )
             if take_all:
                 self.all_rows = self._compressor()
-                return Step(descent.x, np.maximum(descent.error, floor))
+                return Step(descent.x, np.maximum(descent.error, floor), findings=self.findings)
             if descent.factor is not factor:
                 self.tries, self.error_at_start, ended = 0, np.full_like(error, math.inf), False
         if ended:
-            self.method._tell_rank(descent, len(slopes))
+            ranked = self.method._rank_of(descent, len(slopes))
+            self.findings = _findings_of(descent, ranked, self.findings.residual_norm)
             good = bool((error <= allowed).all())
             if isinstance(descent, BoxDescent):
                 good &= descent.is_optimal(float(allowed[0]))
+                self.findings = self.findings._replace(optimality=descent.optimality)
                 if not good and not self.squares_fail and self._can_be_sure():  # a null space, perhaps
                     self.all_rows = self._compressor()
-                    return Step(descent.x, error)
-            return Step(descent.x, error, Status.CONVERGED if good else Status.PRECISION, descent.residual)
-        return Step(descent.x, np.maximum(descent.error, floor))
+                    return Step(descent.x, error, findings=self.findings)
+            status = Status.CONVERGED if good else Status.PRECISION
+            return Step(descent.x, error, status, descent.residual, self.findings)
+        return Step(descent.x, np.maximum(descent.error, floor), findings=self.findings)
 
     def _can_be_sure(self) -> bool:
         """Tell whether all rows together cost little beside the passes so far."""
@@ -361,7 +366,17 @@ class _Steps:
         "behind": array("k", dtype=bool),
         "slopes": lambda value, sizes: list(array(None, "k")(value, sizes)),
     }
-    derived: ClassVar[tuple[str, ...]] = ("method", "system", "x0", "tolerance", "rng", "probe", "descent", "all_rows")
+    derived: ClassVar[tuple[str, ...]] = (
+        "method",
+        "system",
+        "x0",
+        "tolerance",
+        "rng",
+        "probe",
+        "descent",
+        "all_rows",
+        "findings",
+    )
 
     def state(self) -> dict[str, Any]:
         """Return how far they have got."""
@@ -382,6 +397,13 @@ class _Steps:
             self.all_rows.restore(state["all_rows"])
 
 
+def _findings_of(descent: Descent, factor: Factor | None, residual_norm: float) -> Findings:
+    """Return what a descent tells of A, and a factor of its rows if there is one."""
+    if factor is not None:
+        return Findings(factor.rank, factor.has_gap, residual_norm=residual_norm)
+    return Findings(0 if descent.is_zero else None, residual_norm=residual_norm)
+
+
 def _solution_of(system: System, order: np.ndarray, factor: Factor, x0: np.ndarray) -> np.ndarray:
     """Return the least-squares solution of the rows in `order` alone, by a step from `x0` with the factor of them.
 
@@ -399,7 +421,7 @@ def _solution_of(system: System, order: np.ndarray, factor: Factor, x0: np.ndarr
         sums.clear()
         system.in_slices(partial(add, part), 0, part.order.size, part.order.size * system.entries_per_row * len(starts))
         total += np.sum([sums[start] for start in sorted(sums)], axis=0)  # the same whichever thread was first
-    system.rows_read += order.size
+    system.counter.add(order.size)
     step = (system.n_rows / order.size) * total[:-1] - system.damp**2 * starts
     factor.solve(step)
     x = (starts + step).reshape(x0.shape)

@@ -116,7 +116,7 @@ def cluster_rows(
         )
     if system.stored:
         return _cluster_stored(system, n_clusters, rng, metric, rate)
-    rows, b = (system.rows, system.largest_b) if metric in EQUATION_METRICS else _patterns(system, metric)
+    rows, b = (system.rows, system.facts.largest_b) if metric in EQUATION_METRICS else _patterns(system, metric)
     cards = new_cards(system.n_rows)
     sample = np.empty(min(system.n_rows, sample_size(n_clusters)), np.int64)
     deal(cards, 0, rng.random(sample.size), sample)
@@ -134,12 +134,12 @@ def cluster_stream(sample: System, pieces: Iterable[System], n_clusters: int, rn
 
     The start is found among the rows of `sample`; the order is random only within a piece.
     """
-    rows, b = sample.rows, sample.largest_b
+    rows, b = sample.rows, sample.facts.largest_b
     moving = _Moving(sample, rows, b, np.arange(sample.n_rows), n_clusters, rng, "direction", "count")
     labels = [np.empty(0, np.int64)]
     for piece in pieces:
         labels.append(np.empty(piece.n_rows, np.int64))
-        moving.take(piece, piece.rows, piece.largest_b, rng.permutation(piece.n_rows), labels[-1])
+        moving.take(piece, piece.rows, piece.facts.largest_b, rng.permutation(piece.n_rows), labels[-1])
         piece.look_at_odd_rows()
     return moving.clusters(np.concatenate(labels))
 
@@ -148,11 +148,11 @@ def _cluster_stored(system, n_clusters, rng, metric, rate) -> Clusters:
     """Do it for rows that are not in memory: a chunk at a time, in their order, at random within each."""
     wanted = min(system.n_rows, sample_size(n_clusters), system.rows_at_once)
     for part in system.parts(system.sample(wanted, rng)[0]):  # there is but one
-        b = part.of(system.largest_b)
+        b = part.of(system.facts.largest_b)
         moving = _Moving(system, part.rows, b, part.order, n_clusters, rng, metric, rate)
     labels = np.empty(system.n_rows, np.int64)
     for piece in system.pieces(times_used=1 + moving.k // 8):
-        order, b = rng.permutation(piece.n_rows), piece.of(system.largest_b)
+        order, b = rng.permutation(piece.n_rows), piece.of(system.facts.largest_b)
         moving.take(system, piece.rows, b, order, piece.of(labels))
     return moving.clusters(labels)
 
@@ -181,7 +181,7 @@ class _Moving:
         for first, last in _batches(start, self.n_seen, self.alone, self.k, system.entries_per_row):
             batch = order[first - start : last - start]
             if last <= self.alone:
-                online_kmeans(rows, b, batch, self.code, self.pace, self.found, self.k, labels, system.odd)
+                online_kmeans(rows, b, batch, self.code, self.pace, self.found, self.k, labels, system.counter.odd)
             else:
                 _take_batch(system, rows, b, batch, self.code, self.found, self.k, labels)
 
@@ -232,8 +232,8 @@ def _patterns(system, metric) -> tuple[CSRRows, np.ndarray]:
 def _seed(system, rows, b, sample, code, rng, found) -> int:
     """Choose starting centroids among the rows of `sample`; return how many, at least 1."""
     far = np.empty(sample.size)
-    distances_to_none(rows, b, sample, code, far, system.odd)
-    system.rows_read += sample.size
+    distances_to_none(rows, b, sample, code, far, system.counter.odd)
+    system.counter.add(sample.size)
     system.look_at_odd_rows()
     least = SAME * far.max()
     tries = 2 + int(math.log(found.target.size))
@@ -245,7 +245,7 @@ def _seed(system, rows, b, sample, code, rng, found) -> int:
     for group in range(found.target.size):
         if not add_seed(rows, b, sample, code, rng.random(tries), far, least, found, group, share):
             return max(group, 1)  # a sample of zero rows: the first other row becomes the centroid
-        system.keep_time()
+        system.clock.check()
     return found.target.size
 
 

@@ -72,7 +72,7 @@ def _default_count(system, rows, norms_sq, rng) -> int:
 
 
 def _normalised(system, rows, norms_sq) -> np.ndarray:
-    system.rows_read += rows.size
+    system.counter.add(rows.size)
     return np.stack([system.source.row(i) / math.sqrt(norms_sq[i]) for i in rows])
 
 
@@ -82,7 +82,7 @@ def _by_subset_selection(system, rows, norms_sq, n_blocks) -> list[np.ndarray]:
     size = -(-rows.size // n_blocks)
     unit, blocks = _normalised(system, rows, norms_sq), []
     while rows.size:
-        system.keep_time()
+        system.clock.check()
         _, pivots = qr(unit.T, mode="r", pivoting=True, check_finite=False)
         chosen = pivots[:size]
         blocks.append(rows[chosen])

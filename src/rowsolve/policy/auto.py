@@ -95,7 +95,7 @@ def first_choice(system: System, rtol: float, rows_allowed: float = math.inf) ->
             return Choice("A small sample of the rows is inconsistent or singular: ", Refined())
         why = "A has few columns: " if p <= _FEW_COLUMNS else "b has several columns: "
         return Choice(why, Direct())
-    in_order = not _is_sparse(system) and (p <= _FEW_COLUMNS or n < TALL * p or system.in_columns)
+    in_order = not _is_sparse(system) and (p <= _FEW_COLUMNS or n < TALL * p or system.facts.in_columns)
     at_once = price_of_all(system) <= _TWICE * _price_of_random_rows(system)
     if in_order or at_once or _passes_are_cheaper(system, rtol):
         return Choice("Passes over all rows are cheaper here than random rows: ", Refined())

@@ -70,8 +70,8 @@ def worth_a_look(system: System) -> bool:
 
 def makes_a_band(system: System) -> bool:
     """Tell whether sparse rows in memory leave a band that is factored in less time than a dense Gram matrix."""
-    layout, p = system.layout, system.n_columns
-    return layout is not None and prices.band(p, layout.width) < dense_gram_of_sparse(system.row_pairs, p)
+    layout, p = system.facts.layout, system.n_columns
+    return layout is not None and prices.band(p, layout.width) < dense_gram_of_sparse(system.facts.row_pairs, p)
 
 
 def price_of_all(system: System) -> float:
@@ -81,20 +81,20 @@ def price_of_all(system: System) -> float:
     if wide and not bounded:
         return math.inf
     if makes_a_band(system) and not bounded:
-        assert system.layout is not None
-        return PAIR * system.row_pairs + prices.band(p, system.layout.width)
+        assert system.facts.layout is not None
+        return PAIR * system.facts.row_pairs + prices.band(p, system.facts.layout.width)
     if p > _LARGEST or 8.0 * SQUARES * p * p > system.room:
         return math.inf
     if wide:
         return orthogonal(n, p) if has_time_for_qr(system) else math.inf
     if isinstance(system.rows, CSRRows):
-        n_pairs = n * system.entries_per_row**2 if system.stored else system.row_pairs
+        n_pairs = n * system.entries_per_row**2 if system.stored else system.facts.row_pairs
         price = dense_gram_of_sparse(n_pairs, p)
     else:
         price = gram(n, p)
     price += p**2 * k * PRODUCT + price_of_passes(system, 2.0 if system.slow_to_read else 1.0)
     products = n * system.entries_per_row * (system.entries_per_row if isinstance(system.rows, CSRRows) else p / 2)
-    return price if system.has_time_for(products + p**3 / 3) else math.inf
+    return price if system.clock.has_time_for(products + p**3 / 3) else math.inf
 
 
 def is_small(rows: Any, n_rows: int, n_columns: int, n_sides: int = 1) -> bool:
@@ -120,7 +120,7 @@ def fits_lapack(system: System) -> bool:
 def has_time_for_qr(system: System) -> bool:
     """Tell whether an orthogonal factor of all rows ends before the deadline."""
     n, p = system.n_rows, system.n_columns
-    return system.has_time_for(QR_PER_PRODUCT * n * float(p) * min(n, p))
+    return system.clock.has_time_for(QR_PER_PRODUCT * n * float(p) * min(n, p))
 
 
 def passes_at_first(system: System, digits: float) -> float:
@@ -130,14 +130,18 @@ def passes_at_first(system: System, digits: float) -> float:
     to each other (splines, grids, series) make a matrix that needs far more. So does an x within bounds that is one of
     many.
     """
-    if makes_a_band(system) and system.layout is not None and _LOCAL * system.layout.width <= system.n_columns:
+    if (
+        makes_a_band(system)
+        and system.facts.layout is not None
+        and _LOCAL * system.facts.layout.width <= system.n_columns
+    ):
         return LOCAL_PASSES
     if system.bounds is not None and system.n_rows < system.n_columns and not system.damp:
         return TO_BE_SURE
     slower = 1.0
     soon = isinstance(system.rows, CSRRows) and price_of_passes(system, FEWEST_PASSES) <= LITTLE * price_of_all(system)
     if not soon and not worth_a_look(system):  # else some passes, or a look, will tell more
-        slower = min(max(1.0, system.unevenness / _UNEVEN), _MUCH_SLOWER)
+        slower = min(max(1.0, system.facts.unevenness / _UNEVEN), _MUCH_SLOWER)
     return slower * passes_of_random_rows(system.n_rows, system.n_columns, digits)
 
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from rowsolve.kernels.rows import DenseRows, frozen
 from rowsolve.parallel.memory import free_memory
-from rowsolve.problem.system import Clock, Part, Piece, System
+from rowsolve.problem.clock import Clock
+from rowsolve.problem.system import Part, Piece, System
 from rowsolve.sources import Source
 from rowsolve.sources.stored import StoredRows
 
@@ -33,8 +34,7 @@ class StoredSystem(System):
         self, source: StoredRows, b: np.ndarray, clock: Clock, threads: int, damp: float,
         bounds: tuple[np.ndarray, np.ndarray] | None,
     ) -> None:  # fmt: skip
-        super().__init__(source, b, clock, threads, damp, bounds)
-        self.room = source.memory.room
+        super().__init__(source, b, clock, threads, damp, bounds, source.memory.room)
         self._kept: Part | None = None
         self._to_keep: np.ndarray | None = None
 
@@ -79,7 +79,7 @@ class StoredSystem(System):
             self._end_piece(piece)
         if wanted.size:
             self._kept = Part(DenseRows(frozen(kept)), np.arange(len(kept)), wanted)
-        self.all_checked = True
+        self.counter.end_of_pass()
 
     def parts(self, order: np.ndarray) -> Iterator[Part]:
         """Read the rows in `order`, as many at a time as there is room for."""
@@ -103,11 +103,11 @@ class StoredSystem(System):
     @contextmanager
     def _numbered(self, numbers: np.ndarray) -> Iterator[None]:
         """Give rows that kernels note meanwhile the `numbers` that they have in A."""
-        before = self.odd.copy()
-        self.odd[:] = -1
+        odd = self.counter.odd
+        before = odd.copy()
+        odd[:] = -1
         yield
-        noted = self.odd >= 0
-        self.odd[:] = np.where(noted, numbers[self.odd], before)
+        odd[:] = np.where(odd >= 0, numbers[odd], before)
 
     def part(self, order: np.ndarray) -> System | None:
         """Return the rows in `order`, scaled to unit norm, as a system of their own in memory; None if all are zero."""
@@ -132,7 +132,7 @@ class StoredSystem(System):
         places = rng.permutation(-(-self.n_rows // run))[: -(-count // run) + 1]
         order = (places[:, None] * run + np.arange(run)).ravel()
         order = rng.permutation(order[order < self.n_rows][:count])
-        used = self._used[order]
+        used = self.counter.is_used(order)
         return np.concatenate([order[~used], order[used]]), int((~used).sum())
 
     def places_of(self, order: np.ndarray) -> int:
@@ -140,18 +140,21 @@ class StoredSystem(System):
         chunk = self.source.store.chunk
         return order.size if chunk == 1 else int(np.unique(order // chunk).size)
 
-    derived = (*System.derived, "_kept", "_to_keep", "slow_to_read")
-
 
 class _Visible(System):
     """Rows of a stored system that are in memory, by their `numbers`; what is odd about them is told of the whole."""
 
     def __init__(self, whole: StoredSystem, source: Source, numbers: np.ndarray | slice) -> None:
         b = frozen(np.ascontiguousarray(whole.b[numbers]))
-        super().__init__(source, b, whole.clock, whole.threads, whole.damp, whole.bounds)
-        self.room, self._whole, self._numbers = whole.room, whole, numbers
-        if whole.arrangement is not None and isinstance(numbers, slice):
-            self.arrangement = whole.arrangement.within(numbers.start, numbers.stop)
+        super().__init__(source, b, whole.clock, whole.threads, whole.damp, whole.bounds, whole.room)
+        self._whole, self._numbers = whole, numbers
+
+    @property
+    def arrangement(self) -> Any:
+        """That of the whole, as far as these rows go."""
+        if self._whole.arrangement is None or not isinstance(self._numbers, slice):
+            return self.source.arrangement
+        return self._whole.arrangement.within(self._numbers.start, self._numbers.stop)
 
     @property
     def named(self) -> Source:
@@ -165,11 +168,5 @@ class _Visible(System):
     def look_at_odd_rows(self) -> None:
         """Raise for a row that is not finite or out of range; let the whole remember one of zeros."""
         super().look_at_odd_rows()
-        if self._whole.contradiction is None:
-            self._whole.contradiction = self.contradiction
-
-    derived = (*System.derived, "_whole", "_numbers")
-
-    def state(self) -> dict[str, Any]:
-        """Return what has been noted of the rows; the whole remembers one of zeros, by its number there."""
-        return {**super().state(), "contradiction": None}
+        self._whole.counter.note_contradiction(self.counter.contradiction)
+        self.counter.contradiction = None
