@@ -23,7 +23,7 @@ def changed(array, place, value):
         ((A, b[:3]), "`b` must have one entry per row of `A`: expected 4, got 3"),
         ((A, np.ones((4, 2, 1))), r"`b` must have one dimension, or two for several columns: got shape \(4, 2, 1\)"),
         ((A, changed(b, 2, np.nan)), "`b` must be finite: entry 2 is nan"),
-        ((A, b * 1e-200), "`b` has entries up to 3.0e-200, whose squares leave the range of float64"),
+        ((A, b * 1e-200), "`b` has entries up to 3.0e-200, whose squares are out of the range of float64"),
         ((A, changed(b, 1, -np.inf)), "`b` must be finite: entry 1 is -inf"),
         ((b, b), r"`A` must have two dimensions, rows and columns: got shape \(4,\)"),
         ((np.ones((2, 2, 2)), b), "`A` must have two dimensions"),
@@ -34,7 +34,7 @@ def changed(array, place, value):
         ((np.ma.masked_equal(A, 1.0), b), "`A` has masked entries"),
         ((A, b, "cluster_block"), "unknown method 'cluster_block': did you mean 'cluster-block'.*rowsolve methods"),
         ((A, b, "Randomised"), "did you mean 'randomized'"),
-        ((A, b, "xyzzy"), "unknown method 'xyzzy': there are auto, cyclic"),
+        ((A, b, "xyzzy"), "unknown method 'xyzzy': expected one of auto, cyclic"),
     ],
 )
 def test_arguments__of_the_wrong_value_are_explained(args, words):

@@ -341,7 +341,7 @@ def test_values_of_b_that_no_used_row_has__are_looked_at():
     ("options", "words"),
     [
         ({"outliers": "remove"}, "`outliers` must be 'keep' or 'drop', got 'remove'"),
-        ({"outliers": "drop", "method": "direct"}, "is for method='auto', got 'direct'"),
+        ({"outliers": "drop", "method": "direct"}, "requires method='auto', got 'direct'"),
         ({"outliers": "drop", "damp": 1.0}, "cannot be combined with `damp` or `bounds`"),
         ({"outliers": "drop", "bounds": (0, np.inf)}, "cannot be combined with `damp` or `bounds`"),
     ],
@@ -350,5 +350,5 @@ def test_outliers__are_dropped_only_where_that_can_be_done(options, words):
     A, b, _ = gaussian(50, 5)
     with pytest.raises(ValueError, match=words):
         rowsolve.solve(A, b, **options)
-    with pytest.raises(ValueError, match="one right-hand side at a time"):
+    with pytest.raises(ValueError, match="requires a single right-hand side"):
         rowsolve.solve(A, np.column_stack([b, b]), outliers="drop")

@@ -131,7 +131,7 @@ def test_names_of_columns__are_kept(tmp_path):
     assert pq.read_schema(tmp_path / "t.parquet").names == ["age", "rooms", "b"]
     rowsolve.convert(f"{tmp_path}/t.parquet:rooms,b", tmp_path / "u.csv")
     assert (tmp_path / "u.csv").read_text() == "rooms,b\n2,3\n5,6\n"
-    with pytest.raises(ValueError, match="two columns would be called 'b': rename one of them"):
+    with pytest.raises(ValueError, match=r"two columns would have the name 'b'\. Try renaming one of them"):
         rowsolve.convert(tmp_path / "u.csv", tmp_path / "v.parquet", rhs=[1.0, 2.0])
 
 
@@ -180,7 +180,7 @@ def test_options__that_make_no_sense_are_refused(options, words, tmp_path):
         ("a.xls", {}, "expected a file ending in .npy"),
         ("no/a.h5", {}, "there is no folder"),
         ("a.npy", {"chunk": 3}, "this format has no chunks of rows to choose"),
-        ("a.npy:/A", {}, "holds one matrix only: leave `:/A` away"),
+        ("a.npy:/A", {}, "holds a single matrix: remove `:/A`"),
         ("a.mtx", {"memory": "10kB"}, "written in one piece, which takes 1 MB of memory"),
     ],
 )

@@ -338,5 +338,5 @@ def test_file_larger_than_memory__is_mapped_or_refused(ending, tmp_path, monkeyp
         ending, A = "npy", tmp_path / "I.npy"
     else:
         A = tmp_path / f"A.{ending}"
-    with pytest.raises(ValueError, match=rf"{ending}.*: would take 4e-05 GB of memory, of which 1e-06 GB are free"):
+    with pytest.raises(ValueError, match=rf"{ending}.*: needs 4e-05 GB of memory, but only 1e-06 GB are free"):
         rowsolve.inspect(A, b, rng=0)

@@ -156,10 +156,10 @@ def test_folders__are_refused(tmp_path):
     [
         ("1,2\n3,four\n", r"A\.csv, line 2: expected numbers separated by commas, got 'four'"),
         ("1,,3\n4,5,6\n", r"A\.csv, line 1: column 1 has no value: fill it in"),  # no header: it has numbers
-        ("a,b\n\n1,2\n3\n", r"line 4: expected numbers .*, 2 of them as in the lines before, got 1"),
+        ("a,b\n\n1,2\n3\n", r"line 4: expected numbers .*, 2 of them as in the previous lines, got 1"),
         ("1;2\n3;4\n", r"line 2: .* got '3;4'. Replace semicolons and tabs by commas"),
-        ("a,b\n", "holds no numbers"),
-        ("\n\n", "holds no numbers"),
+        ("a,b\n", "contains no numbers"),
+        ("\n\n", "contains no numbers"),
     ],
 )
 def test_csv__that_is_not_numbers_is_refused_with_its_line(text, words, tmp_path):
@@ -175,7 +175,7 @@ def test_csv__of_a_spreadsheet_keeps_its_first_line(tmp_path):
 
 def test_npz__that_is_empty_or_broken_in_odd_ways_is_refused(tmp_path):
     np.savez(tmp_path / "none.npz")
-    with pytest.raises(ValueError, match=r"none\.npz: holds no array"):
+    with pytest.raises(ValueError, match=r"none\.npz: contains no array"):
         load_matrix(tmp_path / "none.npz")
     (tmp_path / "header.npy").write_bytes(b"\x93NUMPY\x01\x00\x10\x00{'descr': '<f8', ")
     with pytest.raises(ValueError, match="is not a complete"):

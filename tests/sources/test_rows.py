@@ -70,7 +70,7 @@ def test_csr__with_repeated_columns_means_their_sum():
 def test_sparse__with_an_index_out_of_range_is_refused(make, index):
     A = make(np.eye(3))
     A.indices[1] = index
-    with pytest.raises(ValueError, match=r"`A` is not a valid sparse matrix: .*Build it anew"):
+    with pytest.raises(ValueError, match=r"`A` is not a valid sparse matrix: .*Try rebuilding it"):
         open_rows(A)
 
 

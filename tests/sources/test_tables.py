@@ -171,31 +171,31 @@ def test_every_kind_that_is_no_number__is_named(tmp_path):
         tmp_path / "t.parquet",
     )
     words = (
-        r"columns 'day' \(date32\[day\]\), 'list' \(list<.*>\), 'none' \(null\), 'kind' \(dictionary<.*>\) hold no num"
+        r"columns 'day' \(date32\[day\]\), 'list' \(list<.*>\), 'none' \(null\), 'kind' \(dictionary<.*>\) are not num"
     )
     with pytest.raises(ValueError, match=words):
         open_store(tmp_path / "t.parquet")
     kinds = [("a", float), ("day", "datetime64[D]"), ("pair", float, (2,)), ("z", complex)]
     np.save(tmp_path / "t.npy", np.zeros(3, kinds))
-    words = r"columns 'day' \(datetime64\[D\]\), 'pair' \(.*\), 'z' \(complex128\) hold no numbers. Choose .*t\.npy:a\."
+    words = r"columns 'day' \(datetime64\[D\]\), 'pair' \(.*\), 'z' \(complex128\) are not numeric. Choose .*t\.npy:a\."
     with pytest.raises(ValueError, match=words):
         open_store(tmp_path / "t.npy")
     np.save(tmp_path / "t.npy", np.zeros((3, 2), kinds))
-    with pytest.raises(ValueError, match="expected records in one dimension"):
+    with pytest.raises(ValueError, match="expected a one-dimensional array of records"):
         open_store(tmp_path / "t.npy")
     with pytest.raises(
-        TypeError, match=r"`A` must be an array of numbers, got records: pass np.column_stack\(\[A\['a'\], "
+        TypeError, match=r"`A` must be an array of numbers, got records. Try np.column_stack\(\[A\['a'\], "
     ):
         rowsolve.solve(np.zeros(3, kinds), np.ones(3))
 
 
 def test_a_csv_without_names__says_that_names_are_needed_to_choose(tmp_path):
     (tmp_path / "t.csv").write_text("London,1,2020-01-01\nOslo,2,2020-01-02\n")
-    words = r"t\.csv, line 1: .* got 'London' in column 0, '2020-01-01' in column 2\. To choose some columns, give"
+    words = r"t\.csv, line 1: .* got 'London' in column 0, '2020-01-01' in column 2\. To choose columns by name, add"
     with pytest.raises(ValueError, match=words):
         load_matrix(tmp_path / "t.csv")
     (tmp_path / "t.csv").write_text("city,age\nLondon,1,2\n")
-    with pytest.raises(ValueError, match="has 2 names in its first line but 3 columns, so none can be chosen by name"):
+    with pytest.raises(ValueError, match="has 2 names in its header row but 3 columns, so columns cannot be chosen"):
         load_matrix(f"{tmp_path}/t.csv:age")
 
 
@@ -209,8 +209,8 @@ def test_a_csv_of_many_lines__names_the_line_and_the_column(tmp_path, monkeypatc
         ),
         ("70,,x70", r"line 72: column 'b' has no value: fill it in, or remove such lines"),
         ("70, ,x70", r"line 72: column 'b' has no value: fill it in, or remove such lines"),
-        ("70,1", r"line 72: expected numbers .*, 3 of them as in the lines before, got 2"),
-        ("70,1,2,x70", r"line 72: expected numbers .*, 3 of them as in the lines before, got 4"),
+        ("70,1", r"line 72: expected numbers .*, 3 of them as in the previous lines, got 2"),
+        ("70,1,2,x70", r"line 72: expected numbers .*, 3 of them as in the previous lines, got 4"),
     ):
         path = tmp_path / "t.csv"
         path.write_text("\n".join(["a,b,c", *lines[:70], spoiled, *lines[71:]]))
@@ -287,9 +287,9 @@ def test_command_line__names_the_column_and_how_to_choose(tmp_path, monkeypatch)
         result = CliRunner().invoke(app, [args[0], "t.parquet", "t.parquet:price", *args[1:]])
         assert result.exit_code == 2
         assert (
-            "error: t.parquet: column 'city' (string) holds no numbers. Choose columns by name, as in "
+            "error: t.parquet: column 'city' (string) is not numeric. Choose columns by name, as in "
             "t.parquet:age,rooms,garden." in result.stderr
         )
     result = CliRunner().invoke(app, ["convert", "t.parquet", "u.npy"])
-    assert "column 'city' (string) holds no numbers" in result.stderr
+    assert "column 'city' (string) is not numeric" in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["t.parquet"]

@@ -1,7 +1,6 @@
 """Where rows are stored: arrays, sparse matrices, files, streams.
 
-`open_store` opens any of them to be read a few rows at a time; `open_rows` turns what fits in memory into rows for the
-kernels.
+`open_store` opens any of them for reading a few rows at a time; `open_rows` prepares rows in memory for the kernels.
 
 May import: `kernels`, `parallel`.
 """

@@ -1,4 +1,4 @@
-"""What `convert --cluster` has stored beside rows: blocks with one row of each cluster, and the centroid equations."""
+"""The blocks (with one row of each cluster) and centroid equations that `convert --cluster` stores with the rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 __all__ = ["BESIDE", "Arrangement", "files_beside", "place_beside"]
 
-BESIDE = ("starts", "centroids", "targets")  # arrays that are read again
+BESIDE = ("starts", "centroids", "targets")  # names of the arrays that are read
 
 
 class Arrangement(NamedTuple):
@@ -20,10 +20,11 @@ class Arrangement(NamedTuple):
     Attributes
     ----------
     starts : ndarray
-        Block ``t`` is rows ``starts[t]`` to ``starts[t + 1]``.
+        Block ``t`` consists of rows ``starts[t]`` to ``starts[t + 1]``.
     centroids : ndarray of shape (k, p)
     targets : ndarray of shape (k,) or None
-        ``<centroids[l], x> = targets[l]`` holds for the solution of a consistent system; None if b is another one now.
+        ``<centroids[l], x> = targets[l]`` holds for the solution of a consistent system. None if they belong to
+        another b.
     """
 
     starts: np.ndarray
@@ -32,17 +33,17 @@ class Arrangement(NamedTuple):
 
     @property
     def n_clusters(self) -> int:
-        """How many clusters there are."""
+        """The number of clusters."""
         return len(self.centroids)
 
     def within(self, start: int, stop: int) -> Arrangement:
-        """Return that of rows `start` to `stop` alone; blocks at the edges may be cut."""
+        """Return the arrangement of rows `start` to `stop`; the first and the last block may be incomplete."""
         starts = np.unique(np.clip(self.starts, start, min(stop, int(self.starts[-1]))))
         return self._replace(starts=starts[starts >= start] - start)
 
 
 def place_beside(place: str, name: str) -> str:
-    """Return where the array `name` is that belongs to the rows at `place`: in the same file, or in one beside it."""
+    """Return the place of the array `name` that belongs to the rows at `place`: in the same file or next to it."""
     file, colon, _ = place.partition(":/")
     if colon:
         return f"{file}:/{name}"
@@ -54,15 +55,15 @@ def place_beside(place: str, name: str) -> str:
 
 
 def files_beside(files: Iterable[Path]) -> tuple[Path, ...]:
-    """Return those that `read_arrangement` reads beside these `files` of rows, where there are any."""
+    """Return the existing files that `read_arrangement` reads in addition to the `files` of rows."""
     places = (Path(place_beside(str(file), name)) for file in files for name in (*BESIDE, "b"))
     return tuple(place for place in places if place.exists())
 
 
 def read_arrangement(place: str, shape: tuple[int, int], b: np.ndarray, load: Any) -> Arrangement | None:
-    """Return what is stored beside the rows at `place`, if it fits them; None if there is nothing of the kind.
+    """Return the arrangement that is stored with the rows at `place`; None if there is none, or if it does not fit.
 
-    The targets belong to a right-hand side, so they count only if `b` is the one that is stored along.
+    The targets belong to a right-hand side: they are used only if `b` equals the one stored with the matrix.
     """
     found: dict[str, Any] = {}
     for name in (*BESIDE, "b"):

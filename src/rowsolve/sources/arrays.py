@@ -1,4 +1,4 @@
-"""Stores over anything that can be sliced like an array: in memory, in a .npy file, in HDF5 and Zarr."""
+"""Stores of anything that can be sliced like an array: arrays in memory, .npy files, HDF5 and Zarr datasets."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from rowsolve.sources.store import Store, StoreError, files_behind
 
 __all__ = ["ArrayStore", "MappedStore", "NpyStore"]
 
-_BYTES_OF_A_COLUMN = 1 << 16  # one read of a Fortran-ordered file
-_BYTES_AT_ONCE = 16e6  # of chunks that Zarr reads together, unless one takes more
-_COPIES = 2.5  # of these: as they are stored, unpacked, and what Zarr keeps for itself (measured)
+_BYTES_OF_A_COLUMN = 1 << 16  # of one read from a file in Fortran order
+_BYTES_AT_ONCE = 16e6  # of the chunks that Zarr reads together, unless a single one is larger
+_COPIES = 2.5  # of these: compressed, decompressed, and what Zarr itself needs (measured)
 
 
 class ArrayStore(Store):
@@ -32,19 +32,19 @@ class ArrayStore(Store):
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The file, and those that it links to."""
+        """The file and the files that it links to."""
         return (*super().files, *files_behind(self._array))
 
     @property
     def least_bytes(self) -> float:
-        """Bytes of memory that the smallest read takes, beside the rows themselves."""
+        """Bytes of memory that the smallest read takes in addition to the rows."""
         if not self._is_zarr:
             return super().least_bytes
         return _COPIES * self.chunk * self._columns_at_once * self.stored_dtype.itemsize
 
     @property
     def _columns_at_once(self) -> int:
-        """How many columns are read together: those of some chunks beside each other."""
+        """The number of columns that are read together: a multiple of the width of a chunk."""
         width = int(self._array.chunks[1])
         at_once = int(_BYTES_AT_ONCE / (self.chunk * width * self.stored_dtype.itemsize))
         return min(self.shape[1], max(1, at_once) * width)
@@ -73,20 +73,20 @@ class ArrayStore(Store):
         return np.asarray(array) if here and array.dtype == self.dtype else None
 
     def whole(self) -> np.ndarray:
-        """Return the array as it is stored."""
+        """Return the array, in the dtype in which it is stored."""
         with self._naming_errors(0, self.shape[0]):
             return self._array if isinstance(self._array, np.ndarray) else np.asarray(self._array[...])
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._close()
 
 
 class MappedStore(Store):
-    """An array that is in a file as it is in memory. Rows are read, or lent as they are mapped.
+    """An array that can be memory-mapped from a file. Rows are read, or returned as views of the map.
 
-    To touch rows of a file that has been cut meanwhile would be the end of the process, not an error: so its size is
-    looked at before any are lent.
+    Accessing mapped rows of a file that was truncated meanwhile would kill the process, so the size of the file is
+    checked before a view is returned.
     """
 
     def __init__(self, name: str, path: Path, mapped: np.memmap, close: Callable[[], None] = lambda: None) -> None:
@@ -98,12 +98,12 @@ class MappedStore(Store):
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The file, and the one that it links to."""
+        """The file and the one that it links to."""
         return tuple(dict.fromkeys((*super().files, *files_behind(self._mapped))))
 
     @property
     def least_bytes(self) -> float:
-        """A row can be read by itself in either order."""
+        """Bytes of one row: rows can be read one by one in C and in Fortran order."""
         return self.bytes_per_row
 
     def _read(self, start: int, stop: int, out: np.ndarray | None) -> np.ndarray:
@@ -127,7 +127,7 @@ class MappedStore(Store):
         return out
 
     def _fill(self, values: np.ndarray, first: int) -> None:
-        """Read into `values` from the number `first` of the file on."""
+        """Fill `values` with consecutive numbers of the file, from number `first` on."""
         left = values.reshape(-1).view(np.uint8).data
         self._file.seek(self._mapped.offset + first * self.stored_dtype.itemsize)
         while left:
@@ -142,30 +142,30 @@ class MappedStore(Store):
         n_bytes = os.fstat(self._file.fileno()).st_size
         if n_bytes < self._place(stop):
             row = max(0, n_bytes - self._place(0)) // (self._place(1) - self._place(0))
-            raise StoreError(f"{self.name}: has been cut short since it was opened: the rows from {row} on are gone.")
+            raise StoreError(f"{self.name}: has been cut short since it was opened: rows from {row} on are missing.")
         return np.asarray(self._mapped)
 
     @property
     def is_mapped(self) -> bool:
-        """Whether `whole` takes no memory: numbers of other types are copied."""
+        """Whether `whole` returns a memory map that needs no conversion."""
         return self.stored_dtype == self.dtype
 
     def prefetch(self, start: int, stop: int) -> None:
-        """Let the system read these rows into its cache meanwhile."""
+        """Ask the system to read these rows into its cache in the background."""
         if hasattr(os, "posix_fadvise") and not self._by_columns:
             first, last = self._place(start), self._place(stop)
             os.posix_fadvise(self._file.fileno(), first, last - first, os.POSIX_FADV_WILLNEED)
 
     def _place(self, row: int) -> int:
-        """Return where a row begins in the file."""
+        """Return the position of a row in the file, in bytes."""
         return self._mapped.offset + row * self.shape[1] * self.stored_dtype.itemsize
 
     def whole(self) -> np.ndarray:
-        """Return the file mapped into memory, not read."""
+        """Return a memory map of the file."""
         return self._mapped
 
     def close(self) -> None:
-        """Let go of the file (an array from `whole` keeps its own hold on it)."""
+        """Close the file (an array returned by `whole` stays valid)."""
         self._file.close()
         self._close()
 
@@ -175,7 +175,7 @@ class NpyStore(MappedStore):
 
     def __init__(self, path: Path) -> None:
         with path.open("rb") as file:
-            # open_memmap, not np.load: the latter would take a zip archive or a pickle under this name.
+            # open_memmap, not np.load, which would also accept a zip archive or a pickle under this name.
             if file.read(6) != np.lib.format.MAGIC_PREFIX:
                 raise ValueError("it does not begin like a .npy file")
         super().__init__(str(path), path, np.lib.format.open_memmap(path, mode="r"))

@@ -1,4 +1,4 @@
-"""Columns by their names, as tables have them."""
+"""Selection of the columns of a table by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _IN_AN_EXAMPLE = 3
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return `names` for a message, the first of them if there are many."""
+    """Return `names` for a message, shortened if there are many."""
     more = f" and {len(names) - _MOST_LISTED:,} more" if len(names) > _MOST_LISTED else ""
     return (", ".join(names[:_MOST_LISTED]) or "none") + more
 
@@ -21,7 +21,7 @@ def listed(names: Sequence[str]) -> str:
 def wanted_columns(
     file: str, names: Sequence[str], chosen: tuple[str, ...], left_out: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Return the names that are `chosen`, or else all but those `left_out`; raise if there is nothing of that name."""
+    """Return the `chosen` names, or else all but those `left_out`; raise StoreError if one of them does not exist."""
     for name in (*chosen, *left_out):
         if name not in names:
             raise StoreError(f"{file}: has no column {name!r}; there are {listed(names)}.")
@@ -37,18 +37,21 @@ def wanted_columns(
 def numeric_columns(
     file: str, names: Sequence[str], others: Mapping[str, str], chosen: tuple[str, ...], left_out: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Return the columns that are wanted; raise if one of the `others`, which hold no numbers but what is said, is."""
+    """Return the selected columns; raise StoreError if one of them is not numeric.
+
+    `others` maps the names of the columns that are not numeric to their types.
+    """
     wanted = wanted_columns(file, names, chosen, left_out)
     wrong = [f"{name!r} ({others[name]})" for name in wanted if name in others]
     if not wrong:
         return wanted
-    columns = f"column {wrong[0]} holds" if len(wrong) == 1 else f"columns {listed(wrong)} hold"
+    columns = f"column {wrong[0]} is" if len(wrong) == 1 else f"columns {listed(wrong)} are"
     numeric = [name for name in names if name not in others and name not in left_out]
-    raise StoreError(f"{file}: {columns} no numbers. {choose_words(file, numeric)}")
+    raise StoreError(f"{file}: {columns} not numeric. {choose_words(file, numeric)}")
 
 
 def choose_words(file: str, numeric: Sequence[str]) -> str:
-    """Say how columns are chosen, by those that hold numbers."""
+    """Return how to choose columns, with the numeric ones as an example."""
     if not numeric:
-        return "There is no other column of numbers."
+        return "There is no other numeric column."
     return f"Choose columns by name, as in {file}:{','.join(numeric[:_IN_AN_EXAMPLE])}."

@@ -1,4 +1,4 @@
-"""Stores of sparse rows: three arrays (data, indices, indptr), in memory or in HDF5 and Zarr."""
+"""Stores of sparse rows in CSR format (data, indices, indptr), in memory or in HDF5 and Zarr."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from rowsolve.sources.store import Store, StoreError, files_behind
 
 __all__ = ["CSRStore", "MatrixStore", "canonical", "checked_csr", "is_sparse"]
 
-_PLACES, _FEWEST_ROWS, _AT_ONCE = 1 << 14, 16, 1 << 16  # of `indptr`: how finely it is looked at, and how much is read
+# Of `indptr`: at most so many samples, at least so many rows apart, and so many entries per read.
+_PLACES, _FEWEST_ROWS, _AT_ONCE = 1 << 14, 16, 1 << 16
 
 
 class CSRStore(Store):
-    """Rows as three arrays that are read when they are sliced; nothing of the size of A is kept."""
+    """CSR rows whose three arrays are read when they are sliced; nothing of the size of A is kept in memory."""
 
     sparse = True
 
@@ -37,21 +38,21 @@ class CSRStore(Store):
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The file, and those that it links to."""
+        """The file and the files that it links to."""
         return (*super().files, *files_behind(self._data))
 
     @property
     def entries_per_row(self) -> float:
-        """Stored numbers a row, on average."""
+        """Average number of stored entries per row."""
         return self._data.shape[0] / self.shape[0]
 
     @property
     def bytes_per_row(self) -> float:
-        """Bytes that a row takes in memory once it is read, on average."""
+        """Average bytes of a row in memory."""
         return self.entries_per_row * (self.dtype.itemsize + 4) + 4
 
     def most_bytes(self, n_rows: int) -> float:
-        """Return how many bytes `n_rows` next to each other take at most: some may have far more entries than most."""
+        """Return an upper bound on the bytes of `n_rows` consecutive rows: rows may differ much in length."""
         apart, entries = self._entries_before
         cells = min(-(-n_rows // apart) + 1, entries.size - 1)
         most = int(np.max(entries[cells:] - entries[:-cells]))
@@ -59,7 +60,7 @@ class CSRStore(Store):
 
     @cached_property
     def _entries_before(self) -> tuple[int, np.ndarray]:
-        """How many entries come before every so many rows, and before the end: a sketch of `indptr`."""
+        """A step in rows, and `indptr` sampled at every such step and at its end."""
         n_rows = self.shape[0]
         apart = max(_FEWEST_ROWS, -(-n_rows // _PLACES))
         step = apart * max(1, _AT_ONCE // apart)
@@ -69,7 +70,7 @@ class CSRStore(Store):
         return apart, np.concatenate([*parts, [self._data.shape[0]]]).astype(np.int64)
 
     def _check_parts(self) -> None:
-        """Look at the three arrays as far as it costs nothing."""
+        """Check the three arrays as far as that takes no pass over them."""
         n_rows, n_columns = self.shape
         for part, values in (("data", self._data), ("indices", self._indices), ("indptr", self._indptr)):
             if len(values.shape) != 1:
@@ -78,17 +79,17 @@ class CSRStore(Store):
                 raise StoreError(f"{self.name}: `{part}` must hold integers, got {values.dtype}.")
         length = self._indptr.shape[0]
         if length != n_rows + 1:
-            hint = " It seems to be stored by columns (CSC): store its transpose." if length == n_columns + 1 else ""
+            hint = " The format seems to be CSC. Try storing the matrix as CSR." if length == n_columns + 1 else ""
             raise StoreError(f"{self.name}: `indptr` must have {n_rows + 1} entries, got {length}.{hint}")
         if self._indices.shape[0] != self._data.shape[0]:
             raise StoreError(
-                f"{self.name}: `indices` and `data` must be of one length, "
+                f"{self.name}: `indices` and `data` must have the same length, "
                 f"got {self._indices.shape[0]} and {self._data.shape[0]}."
             )
         first, last = int(self._indptr[0]), int(self._indptr[n_rows])
         if first != 0 or last != self._data.shape[0]:
             raise StoreError(
-                f"{self.name}: `indptr` must run from 0 to the {self._data.shape[0]} entries there are, "
+                f"{self.name}: `indptr` must run from 0 to {self._data.shape[0]}, the number of stored entries, "
                 f"got {first} to {last}."
             )
 
@@ -109,18 +110,18 @@ class CSRStore(Store):
         return canonical(rows)
 
     def _check_indptr(self, start: int, indptr: np.ndarray) -> None:
-        # Without this, one wrong number would make us read all there is, or compiled code write anywhere.
+        # A wrong entry would make us read everything, or make compiled code write out of bounds.
         fall = np.flatnonzero(np.diff(indptr) < 0)
         if fall.size:
-            raise StoreError(f"{self.name}: `indptr` falls after row {start + int(fall[0])}: it must never.")
+            raise StoreError(f"{self.name}: `indptr` must not decrease, but does after row {start + int(fall[0])}.")
         if indptr[0] < 0 or indptr[-1] > self._data.shape[0]:
             raise StoreError(
-                f"{self.name}: rows {start} to {start + indptr.size - 1}: `indptr` must stay from 0 to "
+                f"{self.name}: rows {start} to {start + indptr.size - 1}: `indptr` must be between 0 and "
                 f"{self._data.shape[0]}, got {indptr[0]} to {indptr[-1]}."
             )
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._close()
 
 
@@ -133,24 +134,24 @@ class MatrixStore(CSRStore):
             csr = checked_csr(matrix)
         except ValueError as error:
             raise StoreError(
-                f"{name}: is not a valid sparse matrix: {error}. Build it anew from its entries."
+                f"{name}: is not a valid sparse matrix: {error}. Try rebuilding it from its entries."
             ) from None
         super().__init__(name, (csr.data, csr.indices, csr.indptr), csr.shape)
 
     def whole(self) -> Any:
-        """Return the matrix as it was given."""
+        """Return the matrix as it was passed."""
         return self._matrix
 
 
 def checked_csr(matrix: Any) -> Any:
-    """Return a scipy sparse matrix as CSR; raise if an index is out of range: compiled code would write anywhere."""
+    """Return a scipy sparse matrix as CSR; raise ValueError if an index is out of range, which kernels do not check."""
     csr = matrix.tocsr() if not hasattr(matrix, "check_format") else matrix
     csr.check_format(full_check=True)
     return csr.tocsr()
 
 
 def canonical(csr: Any) -> Any:
-    """Return `csr` with each column once in a row: a repeated one would falsify the norm of its row."""
+    """Return `csr` without duplicate entries, which would make the norm of their row wrong."""
     if csr.has_canonical_format:
         return csr
     csr = csr.copy()
@@ -159,5 +160,5 @@ def canonical(csr: Any) -> Any:
 
 
 def is_sparse(A: Any) -> bool:
-    """Tell a scipy sparse matrix, without importing scipy.sparse for those who do not use it."""
+    """Return whether `A` is a scipy sparse matrix or array, without importing scipy.sparse."""
     return type(A).__module__.startswith("scipy.sparse") and hasattr(A, "tocsr")

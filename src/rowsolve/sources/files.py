@@ -1,4 +1,4 @@
-"""Files by the ending of their names. A .npy file is mapped, not read, when all of it is asked for."""
+"""Opening files by their extension. A .npy file is memory-mapped, not read, when all of it is requested."""
 
 from __future__ import annotations
 
@@ -32,44 +32,44 @@ _SPARSE_KEYS = {"format", "shape", "data"}
 
 
 def open_store(where: Any, *, leave_out: Sequence[str] = (), allow_nan: bool = False) -> Store:
-    """Open rows where they live.
+    """Open a matrix or a vector for reading a few rows at a time.
 
     Parameters
     ----------
     where : path, array, scipy sparse matrix, callable or Store
-        A file ending in .npy, .npz, .mtx, .mtx.gz, .csv, .h5, .hdf5, .zarr or .parquet. After a colon comes which
-        dataset (``rows.h5:/train/A``) or which columns (``rows.parquet:age,rooms``, ``rows.h5:/houses:age,rooms``) of
-        it. A callable returns an iterator of ``(A_chunk, b_chunk)``, see `Chunks`.
+        A file ending in .npy, .npz, .mtx, .mtx.gz, .csv, .h5, .hdf5, .zarr or .parquet. A dataset
+        (``rows.h5:/train/A``) or columns (``rows.parquet:age,rooms``, ``rows.h5:/houses:age,rooms``) may be given after
+        a colon. A callable must return an iterator of ``(A_chunk, b_chunk)``, see `Chunks`.
     leave_out : sequence of str
-        Columns of a table that are not wanted (``houses:age`` for those of a table in HDF5 or Zarr).
+        Columns of a table to exclude (``houses:age`` for those of a table in HDF5 or Zarr).
     allow_nan : bool
-        Whether a value that is missing in a table is read as NaN. If not, it is an error.
+        Whether to read a missing value of a table as NaN. If False, it raises ValueError.
 
     Raises
     ------
     ValueError, OSError
-        In a sentence that names the file.
+        If the data cannot be read. The message names the file.
     ImportError
-        With the package to install.
+        If a package is not installed. The message names it.
     """
     if isinstance(where, Store):
         return where
     if isinstance(where, str | PathLike):
         return _open_file(where, tuple(leave_out), allow_nan=allow_nan)
     if isinstance(where, Iterator):
-        raise ValueError("an iterator can be read only once: pass the function that makes it.")
+        raise ValueError("an iterator can be read only once: pass the function that returns it.")
     if _is_factory(where):
         return Chunks(where)
     if is_sparse(where):
         return MatrixStore("the sparse matrix", where)
     if isinstance(where, np.ma.MaskedArray) and np.ma.is_masked(where):
-        raise StoreError("the array has masked entries: remove those rows, or fill them.")
+        raise StoreError("the array has masked entries. Try removing or filling those rows.")
     return ArrayStore("the array", np.asarray(where))
 
 
 @contextmanager
 def opened(where: Any, *, leave_out: Sequence[str] = (), allow_nan: bool = False) -> Iterator[Store]:
-    """Open rows for the time of a block; a store that the caller has opened stays open."""
+    """Open rows as a context manager; a store that the caller has opened is left open."""
     store = open_store(where, leave_out=leave_out, allow_nan=allow_nan)
     try:
         yield store
@@ -79,15 +79,15 @@ def opened(where: Any, *, leave_out: Sequence[str] = (), allow_nan: bool = False
 
 
 def open_system(A: Any, b: Any, *, allow_nan: bool = False) -> tuple[Store, Store]:
-    """Open the rows of `A` and its right-hand side.
+    """Open the rows of `A` and the right-hand side `b`.
 
-    If `b` names columns of the table that `A` is, then `A` is all the others. If `A` is a callable (see `Chunks`), b
-    comes with its rows and must be None here.
+    If `b` names columns of the table `A`, then `A` is the other columns. If `A` is a callable (see `Chunks`), it yields
+    the right-hand side, and `b` must be None.
     """
     store = open_store(A, leave_out=_columns_of_b(A, b), allow_nan=allow_nan)
     try:
         if store.ndim != 2:
-            raise StoreError(f"{store.name}: expected two dimensions, rows and columns: got {store.shape[0]} numbers.")
+            raise StoreError(f"{store.name}: expected a matrix, got a vector with {store.shape[0]} entries.")
         return store, open_store(_b_of(store, b), allow_nan=allow_nan)
     except BaseException:
         if store is not A:
@@ -96,7 +96,7 @@ def open_system(A: Any, b: Any, *, allow_nan: bool = False) -> tuple[Store, Stor
 
 
 def load_system(A: Any, b: Any) -> tuple[Any, Any]:
-    """Return `A` and `b`, read into memory where they are files or streams (.npy is mapped), else as they are."""
+    """Return `A` and `b`, read into memory if they are files or callables (.npy is mapped), else unchanged."""
     if not (_is_place(A) or _is_factory(A)):
         return A, vector_of(b)
     with opened(A, leave_out=_columns_of_b(A, b)) as store:
@@ -106,23 +106,23 @@ def load_system(A: Any, b: Any) -> tuple[Any, Any]:
 
 @contextmanager
 def opened_with_b(A: Any, b: Any) -> Iterator[tuple[Store, Any]]:
-    """Open the rows of `A` for the time of a block, and give `b` beside them: read if it is a file."""
+    """Yield the opened rows of `A`, and `b`, read into memory if it is a file, as a context manager."""
     with opened(A, leave_out=_columns_of_b(A, b)) as store:
         if store.ndim != 2:
-            raise StoreError(f"{store.name}: expected two dimensions, rows and columns: got {store.shape[0]} numbers.")
+            raise StoreError(f"{store.name}: expected a matrix, got a vector with {store.shape[0]} entries.")
         b = _b_of(store, b)
         yield store, vector_of(b)
 
 
 def files_of(where: Any) -> tuple[Path, ...]:
-    """Return the files that `where` is read from, as far as can be told: what a function reads cannot."""
+    """Return the files that `where` is read from, as far as they are known: those of a callable are not."""
     if isinstance(where, Store):
         return where.files
     return (split_place(where)[0],) if _is_place(where) else files_behind(where)
 
 
 def files_of_system(A: Any, b: Any, x0: Any = None) -> dict[str, tuple[Path, ...]]:
-    """Return the files that a solve reads, by what they are read for, as an output takes them that must not be one."""
+    """Return the files that a solve reads, by purpose, as `make_sure_apart` takes them."""
     found = {"`A` is read from": files_of(A), "`b` is read from": files_of(b), "`x0` is read from": files_of(x0)}
     if _is_place(A):
         found["the clusters of `A` are read from"] = files_beside(files_of(A))
@@ -130,16 +130,16 @@ def files_of_system(A: Any, b: Any, x0: Any = None) -> dict[str, tuple[Path, ...
 
 
 def is_place(where: Any) -> bool:
-    """Tell whether rows would have to be read from somewhere."""
+    """Return whether rows have to be read from a file, a store or a callable."""
     return _is_place(where) or _is_factory(where)
 
 
 def _b_of(store: Store, b: Any) -> Any:
-    """Return `b`, or what comes with the rows."""
+    """Return `b`, or the right-hand side that the store provides."""
     if b is None and store.rhs is None:
-        raise ValueError(f"{store.name}: comes without a right-hand side: pass `b`.")
+        raise ValueError(f"{store.name}: there is no right-hand side: pass `b`.")
     if b is not None and store.rhs is not None:
-        raise ValueError(f"{store.name}: bring their own right-hand side: pass None for `b`.")
+        raise ValueError(f"{store.name}: the right-hand side is part of the chunks: pass None for `b`.")
     return store.rhs if b is None else b
 
 
@@ -152,7 +152,7 @@ def _is_factory(where: Any) -> bool:
 
 
 def _columns_of_b(A: Any, b: Any) -> tuple[str, ...]:
-    """Return the columns that `b` takes from the file of `A`; in a group of tables, with the names of these."""
+    """Return the columns that `b` takes from the file of `A`; in HDF5 and Zarr, as ``table:column``."""
     if not (isinstance(A, str | PathLike) and isinstance(b, str | PathLike)):
         return ()
     (file, place), (file_of_b, columns) = split_place(A), split_place(b)
@@ -165,37 +165,39 @@ def _columns_of_b(A: Any, b: Any) -> tuple[str, ...]:
 
 
 def load_matrix(path: str | PathLike[str]) -> Any:
-    """Return the matrix in `path` as it is stored: an array (.npy is mapped, not read) or a scipy sparse matrix."""
+    """Return the matrix in `path`: an array (.npy is memory-mapped, not read) or a scipy sparse matrix."""
     with opened(path) as store:
         return store.whole()
 
 
 def load_vector(path: str | PathLike[str]) -> np.ndarray:
-    """Return the vector in `path`, in any of the same formats; a matrix of one row or column will do."""
+    """Return the vector in `path`, in any of these formats; it may be stored as a matrix of one row or column."""
     found = load_matrix(path)
     array = found.toarray() if hasattr(found, "toarray") else np.asarray(found)
     return array.reshape(-1) if array.ndim == 2 and 1 in array.shape else array
 
 
 def vector_of(values: Any) -> Any:
-    """Return `values`, read if they are in a file."""
+    """Return `values`, read into memory if they are in a file."""
     return load_vector(values) if _is_place(values) else values
 
 
 def split_place(where: str | PathLike[str]) -> tuple[Path, str]:
-    """Return the file, and what comes after the colon behind its ending."""
+    """Return the file, and what follows the colon after its extension."""
     text = os.fspath(where)
     ends = [at + len(ending) for ending in _OPENERS if (at := text.lower().find(f"{ending}:")) >= 0]
-    if not ends or Path(text).exists():  # a file may have a colon in its name
+    if not ends or Path(text).exists():  # the name of a file may contain a colon
         return Path(text), ""
     return Path(text[: min(ends)]), text[min(ends) + 1 :]
 
 
 def ending_of(path: Path) -> str:
-    """Return the ending by which `path` is read and written; raise if there is none."""
+    """Return the extension that determines the format of `path`; raise ValueError if it is not supported."""
     ending = next((ending for ending in _OPENERS if path.name.lower().endswith(ending)), None)
     if ending is None:
-        raise ValueError(f"{path}: expected a file ending in {', '.join(ENDINGS)}; convert it, or load it in Python.")
+        raise ValueError(
+            f"{path}: expected a file ending in {', '.join(ENDINGS)}. Try converting it, or loading it in Python."
+        )
     return ending
 
 
@@ -211,16 +213,16 @@ def _open_file(where: str | PathLike[str], left_out: tuple[str, ...], *, allow_n
         raise PermissionError(f"{path}: cannot be read: permission denied.") from None
     except (StoreError, MemoryError, ImportError):
         raise
-    except Exception as error:  # whatever a reader meets in a file that is not what its name says
+    except Exception as error:  # readers raise all sorts of errors for a file of another format
         raise StoreError(_what_is_wrong(path, ending, error)) from error
 
 
 def _check_kind(path: Path, ending: str) -> None:
     if ending == ".zarr":
         if not path.is_dir():
-            raise NotADirectoryError(f"{path}: is a file, expected a folder, as Zarr stores are.")
+            raise NotADirectoryError(f"{path}: is a file, but a Zarr store is a folder.")
         if not is_zarr(path):
-            raise StoreError(f"{path}: is not a Zarr store: there is no zarr.json, .zarray or .zgroup in it.")
+            raise StoreError(f"{path}: is not a Zarr store: it contains no zarr.json, .zarray or .zgroup.")
     elif path.is_dir():
         raise IsADirectoryError(f"{path}: is a folder, expected a {ending} file.")
     elif path.stat().st_size == 0:
@@ -230,7 +232,7 @@ def _check_kind(path: Path, ending: str) -> None:
 def _what_is_wrong(path: Path, ending: str, error: Exception) -> str:
     text = in_a_line(error)
     if any(sign in text for sign in ("allow_pickle", "Object arrays", "Python objects")):
-        return f"{path}: holds pickled Python objects, which can run code and are not read; save plain numbers instead."
+        return f"{path}: holds pickled Python objects, which can run code and are not read. Try saving plain numbers."
     return f"{path}: is not a complete {ending} file (truncated, or another format): {text}"
 
 
@@ -241,9 +243,9 @@ class _Wanted(NamedTuple):
     allow_nan: bool
 
     def only(self) -> Path:
-        """Return the path of a file that holds but one matrix without names."""
+        """Return the path of a file that holds a single matrix without column names."""
         if self.place:
-            raise StoreError(f"{self.path}: holds one matrix only: leave `:{self.place}` away.")
+            raise StoreError(f"{self.path}: holds a single matrix: remove `:{self.place}`.")
         return self.path
 
     def columns(self) -> tuple[str, ...]:
@@ -267,10 +269,10 @@ def _open_npy(wanted: _Wanted) -> Store:
 
 def _read_npz(wanted: _Wanted) -> Store:
     path = wanted.path
-    # Opened here, because np.load leaves a broken archive open.
+    # We open the file ourselves, because np.load does not close a broken archive.
     with path.open("rb") as file:
         if not zipfile.is_zipfile(file):
-            raise ValueError("it is no zip archive")
+            raise ValueError("it is not a zip archive")
         file.seek(0)
         archive = np.load(file, allow_pickle=False)
         if set(archive.files) >= _SPARSE_KEYS:
@@ -279,11 +281,11 @@ def _read_npz(wanted: _Wanted) -> Store:
             file.seek(0)
             return MatrixStore(str(wanted.only()), sparse.load_npz(file))
         if not archive.files:
-            raise StoreError(f"{path}: holds no array.")
+            raise StoreError(f"{path}: contains no array.")
         if len(archive.files) != 1:
             raise StoreError(
-                f"{path}: expected one array or a scipy sparse matrix, got the arrays {', '.join(archive.files)}; "
-                "save the one wanted on its own."
+                f"{path}: expected one array or a scipy sparse matrix, got the arrays {', '.join(archive.files)}. "
+                "Try saving the one you need in a separate file."
             )
         array = archive[archive.files[0]]
         if array.dtype.names is not None:
@@ -292,7 +294,7 @@ def _read_npz(wanted: _Wanted) -> Store:
 
 
 class _Lines:
-    """A text file for scipy's reader, which crashes at a zero byte and at rubbish in a last line without an end."""
+    """A text file for scipy's reader, which crashes on a zero byte and on an invalid last line without a newline."""
 
     def __init__(self, file: Any) -> None:
         self._file, self._ended = file, False
@@ -300,7 +302,7 @@ class _Lines:
     def read(self, n_bytes: int) -> bytes:
         block = self._file.read(n_bytes)
         if b"\0" in block:
-            raise ValueError("it is no text")
+            raise ValueError("it is not a text file")
         if not block and not self._ended:
             self._ended = True
             return b"\n"

@@ -1,4 +1,4 @@
-"""NaN and infinity among numbers, and how messages speak of them."""
+"""The search for NaN and infinity, and its error messages."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 
 __all__ = ["Odd", "column_words", "first_not_finite", "words_for"]
 
-_AT_ONCE = 1 << 20  # numbers: few enough that a closer look takes little memory
+_AT_ONCE = 1 << 20  # numbers, so that a closer look takes little memory
 
 
 class Odd(NamedTuple):
-    """A number that is not finite."""
+    """The position and value of a number that is not finite."""
 
     row: int
     column: int
@@ -21,9 +21,10 @@ class Odd(NamedTuple):
 
 
 def first_not_finite(rows: Any) -> Odd | None:
-    """Return the first number in `rows`, an array or CSR parts, that is not finite; None if all are.
+    """Return the first number in `rows` (an array, or CSR) that is not finite; None if all are finite.
 
-    Their sum tells, at the speed of memory, unless finite ones are too large to be added: only then a closer look does.
+    The sum of the numbers is computed first, at the speed of memory. Only if it is not finite, which may also be
+    overflow, are they looked at one by one.
     """
     if hasattr(rows, "indptr"):
         found = first_not_finite(rows.data)
@@ -35,7 +36,7 @@ def first_not_finite(rows: Any) -> Odd | None:
     step = max(1, _AT_ONCE // max(1, table.shape[1]))
     for start in range(0, len(table), step):
         part = table[start : start + step]
-        if not math.isfinite(np.einsum("ij->", part)):  # unlike sum() it never warns
+        if not math.isfinite(np.einsum("ij->", part)):  # which, unlike sum(), never warns
             bad = np.argwhere(~np.isfinite(part))
             if len(bad):
                 row, column = map(int, bad[0])
@@ -44,11 +45,11 @@ def first_not_finite(rows: Any) -> Odd | None:
 
 
 def column_words(names: tuple[str, ...] | None, column: int) -> str:
-    """Return what messages call a column: its name, if it has one."""
+    """Return how messages refer to a column: by its name, if it has one, else by its number."""
     return f"column {column}" if names is None else f"column {names[column]!r}"
 
 
 def words_for(name: str, names: tuple[str, ...] | None, odd: Odd) -> str:
-    """Say where a number is that is not finite: in which file, if `name` is one, and in which row and column."""
+    """Return the error message for a number that is not finite; `name` is the file, or empty."""
     place = f"{name}: " if name else ""
     return f"{place}`A` must be finite: row {odd.row} has {odd.value} in {column_words(names, odd.column)}."

@@ -1,4 +1,4 @@
-"""HDF5 files and Zarr stores: arrays by name, dense, or sparse as a group of three."""
+"""HDF5 files and Zarr stores: dense arrays, and sparse matrices as a group of three arrays."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from rowsolve.sources.store import Store, StoreError, kept_dtype, library
 __all__ = ["CSR_PARTS", "OURS", "is_zarr", "open_hdf5", "open_zarr"]
 
 CSR_PARTS = {"data", "indices", "indptr"}
-OURS = "A"  # what the matrix is called if nobody says otherwise
-N_CHUNKS = "rowsolve_n_chunks"  # how many chunks a Zarr array of ours has: to Zarr, a lost one is a chunk of zeros
+OURS = "A"  # default name of the matrix
+N_CHUNKS = "rowsolve_n_chunks"  # number of chunks of a Zarr array that we wrote: Zarr reads a missing one as zeros
 _ZARR_FILES = ("zarr.json", ".zarray", ".zgroup")
 
 
 def open_hdf5(path: Path, place: str, left_out: tuple[str, ...]) -> Store:
-    """Open the dataset, or the group of a sparse matrix, at `place` in an HDF5 file; the only one if it is empty.
+    """Open the dataset, or the group of a sparse matrix, at `place` in an HDF5 file; the only one if `place` is empty.
 
-    The columns of a table may be chosen after another colon, or be `left_out` as ``table:column``.
+    The columns of a table may be selected after another colon, or excluded in `left_out` as ``table:column``.
     """
     file = library("h5py", "hdf5", path.suffix).File(path, "r")
     return _open(str(path), file, place, left_out, file.close)
 
 
 def open_zarr(path: Path, place: str, left_out: tuple[str, ...]) -> Store:
-    """Open the array, or the group of a sparse matrix, at `place` in a Zarr store in the same way."""
+    """Open the array, or the group of a sparse matrix, at `place` in a Zarr store, as `open_hdf5` does."""
     root = library("zarr", "zarr", ".zarr").open(str(path), mode="r")
     if _is_array(root):
         if place and not _is_table(root):
-            raise StoreError(f"{path}: is itself an array, and has no {place!r} in it.")
+            raise StoreError(f"{path}: is a single array and contains no {place!r}.")
         return _store(str(path), root, place, _columns_of("", left_out), lambda: None)
     return _open(str(path), root, place, left_out, lambda: None)
 
 
 def is_zarr(path: Path) -> bool:
-    """Tell whether a folder is a Zarr store."""
+    """Return whether a directory is a Zarr store."""
     return any((path / name).exists() for name in _ZARR_FILES)
 
 
@@ -52,11 +52,13 @@ def _open(file: str, root: Any, place: str, left_out: tuple[str, ...], close: Ca
             return _store(file, root, "", (), close)
         found = dict(_matrices(root, ""))
         if not found:
-            raise StoreError(f"{file}: holds no dataset.")
+            raise StoreError(f"{file}: contains no dataset.")
         there = ", ".join(f"{name} {_size(item)}" for name, item in found.items())
         name = place.strip("/") or (OURS if OURS in found else next(iter(found)) if len(found) == 1 else "")
         if not name:
-            raise StoreError(f"{file}: holds several datasets, {there}: choose one as in {file}:/{next(iter(found))}.")
+            raise StoreError(
+                f"{file}: contains several datasets, {there}. Choose one, as in {file}:/{next(iter(found))}."
+            )
         table, _, columns = name.rpartition(":")
         if name in found:
             table, columns = name, ""
@@ -69,7 +71,7 @@ def _open(file: str, root: Any, place: str, left_out: tuple[str, ...], close: Ca
 
 
 def _matrices(group: Any, prefix: str) -> Iterator[tuple[str, Any]]:
-    """Yield the names of all arrays and sparse groups, and these."""
+    """Yield (name, item) for all arrays and groups of sparse matrices."""
     for name, item in sorted(_members(group).items()):
         if _is_array(item) or _is_csr(item):
             yield prefix + name, item
@@ -90,7 +92,7 @@ def _is_table(item: Any) -> bool:
 
 
 def _columns_of(table: str, left_out: tuple[str, ...]) -> tuple[str, ...]:
-    """Return those columns of `left_out` that are of this table."""
+    """Return the columns of `left_out` that belong to this table."""
     parts = (one.rpartition(":") for one in left_out)
     return tuple(column for name, _, column in parts if name == table)
 
@@ -117,10 +119,10 @@ def _store(name: str, item: Any, columns: str, left_out: tuple[str, ...], close:
     for part in CSR_PARTS:
         _check_chunks(f"{name}/{part}", members[part])
     if "csc" in str(item.attrs.get("encoding-type", "")):
-        raise StoreError(f"{name}: is stored by columns (CSC): store it by rows.")
+        raise StoreError(f"{name}: the format is CSC. Try storing the matrix as CSR.")
     shape = item.attrs["shape"] if "shape" in item.attrs else members["shape"][...] if "shape" in members else None
     if shape is None or len(shape) != 2:
-        raise StoreError(f"{name}: must have `shape`, rows and columns, as an attribute or a dataset beside `data`.")
+        raise StoreError(f"{name}: must have `shape` (rows, columns), as an attribute or as a dataset next to `data`.")
     parts = (members["data"], members["indices"], members["indptr"])
     per_row = max(1.0, parts[0].shape[0] / max(1, int(shape[0])))
     chunk = int(_rows_stored_together(parts[0]) / per_row)
@@ -128,32 +130,32 @@ def _store(name: str, item: Any, columns: str, left_out: tuple[str, ...], close:
 
 
 def _mapped(item: Any) -> np.memmap | None:
-    """Return an HDF5 dataset mapped into memory, if it is in the file as rows are in memory; else None."""
+    """Return a memory map of an HDF5 dataset; None unless it is contiguous and of a dtype that needs no conversion."""
     if not hasattr(item, "read_direct") or item.chunks is not None or item.ndim != 2 or not item.size:
         return None
     from h5py import h5t
 
-    offset, dtype = item.id.get_offset(), np.dtype(item.dtype)  # it has none if its numbers are in other files
+    offset, dtype = item.id.get_offset(), np.dtype(item.dtype)  # there is no offset if the data is in other files
     if offset is None or dtype != kept_dtype(dtype) or item.id.get_type() != h5t.py_create(dtype):
         return None
     return np.memmap(item.file.filename, dtype, "r", offset, item.shape)
 
 
 def _rows_stored_together(array: Any) -> int:
-    # Zarr stores chunks together in one file where there are shards, but reads them one by one.
+    # With shards, Zarr stores several chunks in one file, but reads them one by one.
     return int(array.chunks[0]) if getattr(array, "chunks", None) else 1
 
 
 def _check_chunks(name: str, array: Any) -> None:
-    """Raise if a Zarr array of ours has lost chunks, or does not know any more what their files are called."""
+    """Raise StoreError if chunks of a Zarr array that we wrote are missing, or if its metadata does not match them."""
     wanted = array.attrs.get(N_CHUNKS) if hasattr(array, "nchunks") else None
     if wanted is None:
         return
-    # Their files are counted here: Zarr takes half a millisecond for each.
+    # We count the files: Zarr would take half a millisecond for each chunk.
     folder = Path(array.store.root, array.path)
     missing = wanted - sum(file.startswith("c.") for file in os.listdir(folder))
     if missing:
         raise StoreError(f"{name}: {missing} of its {wanted} chunks are missing.")
     first = array.metadata.encode_chunk_key((0,) * array.ndim)
     if wanted != array.nchunks or not (folder / first).exists():
-        raise StoreError(f"{name}: its zarr.json is damaged: it does not fit the {wanted} chunks.")
+        raise StoreError(f"{name}: its zarr.json is damaged: it does not match the {wanted} chunks that were written.")

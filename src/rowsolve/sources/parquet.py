@@ -1,4 +1,4 @@
-"""A store of columns with names: .parquet."""
+"""A store of a table in .parquet format."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from rowsolve.sources.streams import Streamed, prefetched
 
 __all__ = ["ParquetStore"]
 
-_BYTES_OF_A_BATCH = 8 << 20  # larger ones take less time, but Arrow keeps several times as much
-_BYTES_OF_A_TILE = 2 << 20  # of a batch: it stays in the cache while columns become rows
-_BATCHES = 3  # at once: one being read, one read ahead, one becoming rows
-# Bytes that it keeps for itself once it has read a file of some size, and for each column (measured).
+_BYTES_OF_A_BATCH = 8 << 20  # larger batches take less time, but several times as much memory in Arrow
+_BYTES_OF_A_TILE = 2 << 20  # part of a batch that stays in the cache while it is transposed
+_BATCHES = 3  # in memory: one being read, one prefetched, one being transposed
+# Bytes that Arrow keeps allocated once it has read a large file, in all and per column (measured).
 _KEPT_BY_ARROW, _KEPT_FOR_A_COLUMN = 80e6, 80e3
 _BUFFER = 1 << 16  # bytes of a column that are read from the file at once
-_BYTES_OF_A_PAGE = 1 << 20  # unpacked, as most writers make them
-_PACKED = 4  # times less than unpacked: a dictionary of numbers hardly takes less than that
-_HEADER = 64  # bytes that tell how large a page is
-_INT32, _STRUCTURE = 5, 12  # kinds of fields in it
+_BYTES_OF_A_PAGE = 1 << 20  # decompressed, for most writers
+_PACKED = 4  # largest compression ratio of a dictionary of numbers that is to be expected
+_HEADER = 64  # bytes from the start of a page that hold its size
+_INT32, _STRUCTURE = 5, 12  # types of fields in the header
 
 
 class ParquetStore(Streamed):
-    """The columns of a Parquet file that are chosen by name, or all but some: they must hold numbers.
+    """The numeric columns of a Parquet file that are selected by name, or all except some.
 
-    A null is an error, or is read as NaN if `allow_nan`.
+    A null raises ValueError, or is read as NaN if `allow_nan`.
     """
 
     by_columns = True
@@ -40,7 +40,7 @@ class ParquetStore(Streamed):
         self, path: Path, chosen: tuple[str, ...], left_out: tuple[str, ...], *, allow_nan: bool = False
     ) -> None:
         parquet = library("pyarrow.parquet", "parquet", ".parquet")
-        # Pages are read as they are needed, so that a row group need not fit in memory, and checked.
+        # Pages are read on demand, so that a row group need not fit in memory, and their checksums are verified.
         self._file = parquet.ParquetFile(path, page_checksum_verification=True, pre_buffer=False, buffer_size=_BUFFER)
         try:
             fields = _pick(str(path), self._file.schema_arrow, chosen, left_out)
@@ -62,14 +62,14 @@ class ParquetStore(Streamed):
 
     @property
     def least_bytes(self) -> float:
-        """Row groups are read in batches, for which a page of each column is open."""
+        """Bytes of memory to read a batch of a row group, for which a page of each column is open."""
         kept = _KEPT_BY_ARROW + _KEPT_FOR_A_COLUMN * self.shape[1]
         kept = min(kept, 2.0 * self.shape[0] * self.bytes_per_row)
         batches = min(_BATCHES * _BYTES_OF_A_BATCH, super().least_bytes)
         return kept + batches + self._bytes_open + self.bytes_per_row
 
     def _measure(self, path: Path, group: int) -> float:
-        """Return what the columns of a row group take while they are read: pages and dictionaries, unpacked."""
+        """Return the bytes of the pages and dictionaries, decompressed, that are open while a row group is read."""
         chunks, found = self._file.metadata.row_group(group), 0.0
         with path.open("rb") as file:
             for name in self._schema.names:
@@ -80,9 +80,9 @@ class ParquetStore(Streamed):
         return found
 
     def _find_nulls(self, columns: list[str]) -> list[str]:
-        """Raise if the file tells that a value is missing in one of these columns: in which row, is looked up then.
+        """Return the columns whose statistics do not tell the number of nulls.
 
-        Return those columns of which it does not tell.
+        Raise StoreError, with the row, if the statistics of one of the others say that a value is missing.
         """
         metadata, doubtful = self._file.metadata, set()
         for group in range(metadata.num_row_groups if columns else 0):
@@ -96,7 +96,7 @@ class ParquetStore(Streamed):
         return [name for name in columns if name in doubtful]
 
     def _refuse_nulls(self, batch: Any, first: int) -> None:
-        """Raise for the first row, counted from `first` on, in which a value is missing."""
+        """Raise StoreError for the first row of `batch`, which starts at row `first`, in which a value is missing."""
         found = []
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             if column.null_count:
@@ -122,13 +122,14 @@ class ParquetStore(Streamed):
                 yield first + start, part.to_tensor(null_to_nan=True, row_major=False).to_numpy()
 
     def _batches(self, row: int) -> Iterator[tuple[int, Any]]:
-        """Yield batches of numbers of the `dtype`, and their first rows, from the row group of `row` on."""
+        """Yield (first row, batch) of the given dtype, from the row group of `row` on."""
         names, batch_size = self._schema.names, max(1, int(_BYTES_OF_A_BATCH / self.bytes_per_row))
-        for group in range(self._group_of(row), self._file.num_row_groups):  # one is read even if the next is damaged
+        # Row groups are read one by one, so that a damaged one does not prevent reading those before it.
+        for group in range(self._group_of(row), self._file.num_row_groups):
             first = self._starts[group]
-            threads = self._starts[group + 1] - first > batch_size  # so few rows are not worth waking them
+            threads = self._starts[group + 1] - first > batch_size  # for fewer rows threads do not pay
             for batch in self._file.iter_batches(batch_size, row_groups=[group], columns=names, use_threads=threads):
-                # A prefix of a name brings nested columns along: keep those that were asked for.
+                # A name that is a prefix of nested columns selects those, too: keep those that were requested.
                 wanted = batch if batch.schema.names == names else batch.select(names)
                 if self._doubtful:
                     self._refuse_nulls(wanted.select(self._doubtful), first)
@@ -136,13 +137,13 @@ class ParquetStore(Streamed):
                 first += batch.num_rows
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         super().close()
         self._file.close()
 
 
 def _pick(name: str, schema: Any, chosen: tuple[str, ...], left_out: tuple[str, ...]) -> list[Any]:
-    """Return the fields that are wanted: those chosen, or all except those left out; they must hold numbers."""
+    """Return the selected fields: those `chosen`, or all except those `left_out`; raise unless they are numeric."""
     others = {field.name: str(field.type) for field in schema if not _is_numeric(field)}
     return [schema.field(one) for one in numeric_columns(name, schema.names, others, chosen, left_out)]
 
@@ -155,13 +156,13 @@ def _is_numeric(field: Any) -> bool:
 
 
 def _n_nulls(chunk: Any) -> int | None:
-    """Return how many values a column lacks in a row group; None if the file does not tell."""
+    """Return the number of nulls of a column in a row group; None if the file does not tell."""
     statistics = chunk.statistics
     return statistics.null_count if statistics is not None and statistics.has_null_count else None
 
 
 def _bytes_of_dictionary(chunk: Any) -> float:
-    """Return what the dictionary of a column takes unpacked, as far as its size in the file tells; 0 without one."""
+    """Return an estimate of the decompressed size of the dictionary of a column; 0 if there is none."""
     if not chunk.has_dictionary_page:
         return 0.0
     packed = max(0, chunk.data_page_offset - chunk.dictionary_page_offset)
@@ -170,10 +171,10 @@ def _bytes_of_dictionary(chunk: Any) -> float:
 
 
 def _bytes_of_page(header: bytes, itemsize: int) -> float:
-    """Return what a page of numbers takes unpacked, also where it is the first without a dictionary.
+    """Return the decompressed size of a page of numbers, allowing for pages that do not use the dictionary.
 
-    Its header (Thrift, compact) begins with some int32: its kind, its size, and others; then comes a structure that
-    begins with how many numbers it holds.
+    Its header (Thrift, compact protocol) begins with int32 fields, the first of which are the type and the
+    decompressed size of the page. A structure follows, whose first field is the number of values.
     """
     found, at = [], 0
     with suppress(IndexError):
@@ -186,7 +187,7 @@ def _bytes_of_page(header: bytes, itemsize: int) -> float:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number that begins at `at`, and where it ends."""
+    """Return the number that begins at position `at`, and the position after it."""
     value = shift = 0
     while True:
         value |= (data[at] & 127) << shift

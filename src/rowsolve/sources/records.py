@@ -1,4 +1,4 @@
-"""A store of records, arrays whose numbers have names: in .npy and .npz files, in HDF5 and Zarr."""
+"""Stores of structured arrays (records): in .npy and .npz files, in HDF5 and Zarr."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["NpyRecords", "RecordStore"]
 
 
 class RecordStore(Store):
-    """The columns of an array of records that are chosen by name, or all but some: they must hold numbers."""
+    """The numeric fields of a structured array that are selected by name, or all except some."""
 
     def __init__(
         self, name: str, records: Any, chosen: tuple[str, ...], left_out: tuple[str, ...], *, chunk: int = 1,
         close: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         if len(records.shape) != 1:
-            raise StoreError(f"{name}: expected records in one dimension, got shape {tuple(records.shape)}.")
+            raise StoreError(f"{name}: expected a one-dimensional array of records, got shape {tuple(records.shape)}.")
         dtype = np.dtype(records.dtype)
         assert dtype.names is not None
         others = {one: str(dtype[one]) for one in dtype.names if dtype[one].kind not in "fiub"}
@@ -33,7 +33,7 @@ class RecordStore(Store):
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The file, and those that it links to."""
+        """The file and the files that it links to."""
         return (*super().files, *files_behind(self._records))
 
     def _read(self, start: int, stop: int, out: np.ndarray | None) -> np.ndarray:
@@ -43,14 +43,14 @@ class RecordStore(Store):
         return out
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._close()
 
 
 class NpyRecords:
     """The records in a .npy file, read when they are sliced.
 
-    They are not mapped: to touch those of a file that has been cut meanwhile would be the end of the process.
+    They are not memory-mapped: accessing a mapped file that was truncated meanwhile would kill the process.
     """
 
     def __init__(self, path: Path, mapped: np.memmap) -> None:

@@ -1,4 +1,4 @@
-"""Rows in memory or mapped into it, as the kernels take them."""
+"""Rows in memory, or memory-mapped, in the form that the kernels take."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ _BYTES_AT_ONCE = 1 << 22
 
 @dataclass(frozen=True)
 class Source:
-    """Rows, and what must be known of them before they are read.
+    """The rows of A and what is known about them before they are read.
 
     Attributes
     ----------
     rows : DenseRows or CSRRows
     shape : (int, int)
     entries_per_row : float
-        Stored numbers a row, on average.
+        Average number of stored entries per row.
     eps : float
-        Relative precision of the numbers as they were given.
+        Relative precision of the numbers that the caller passed.
     arrangement : Arrangement or None
-        What is known of the clusters of these rows, if they were stored by them.
+        The clusters of these rows, if they are stored with the matrix.
     name : str
-        What messages call the file that the rows come from; empty if they come from none.
+        The file that the rows come from, for messages; empty for rows in memory.
     column_names : tuple of str or None
-        The names of the columns, if they have any.
+        The names of the columns, if any.
     checked : bool
-        Whether all numbers are known to be finite: integers are.
+        Whether all numbers are known to be finite, as integers are.
     matrix : sparse matrix or None
-        The matrix of scipy that holds the rows, if one was given.
+        The scipy matrix that holds the rows, if one was passed.
     """
 
     rows: DenseRows | CSRRows
@@ -56,7 +56,7 @@ class Source:
     matrix: Any = None
 
     def as_matrix(self) -> Any:
-        """Return rows in memory as an array, or as a sparse matrix of scipy."""
+        """Return the rows as an array, or as a scipy sparse matrix."""
         if isinstance(self.rows, DenseRows):
             return self.rows.values
         if self.matrix is not None:
@@ -66,24 +66,24 @@ class Source:
         return sparse.csr_array(tuple(self.rows), shape=self.shape)
 
     def first_not_finite(self) -> Odd | None:
-        """Return the first number that is not finite: a look at all of them."""
+        """Return the first number that is not finite, None if there is none; all of them are checked."""
         return first_not_finite(self.rows.values if isinstance(self.rows, DenseRows) else self.rows)
 
     def not_finite(self, row: int, column: int, value: float) -> ValueError:
-        """Return what to raise for a number that is not finite."""
+        """Return the exception to raise for a number that is not finite."""
         words = words_for(self.name, self.column_names, Odd(row, column, value))
-        return ValueError(f"{words} Remove or repair such rows (and their entries of `b`).")
+        return ValueError(f"{words} Try removing or repairing such rows (and their entries of `b`).")
 
     @property
     def n_numbers(self) -> int:
-        """How many numbers are stored."""
+        """The number of stored entries."""
         return self.rows[0].size
 
     @property
     def stamp(self) -> str:
-        """What tells these rows from others: a checksum of all, at about 2 GB/s.
+        """A checksum of all rows, which identifies them; it is computed at about 2 GB/s.
 
-        It is not counted as a pass: a solve with a checkpoint is to take the same rows as one without.
+        It does not count as a pass over the data, so that a solve reads the same rows with and without a checkpoint.
         """
         found = 0
         for part in self.rows:
@@ -94,10 +94,10 @@ class Source:
         return f"{found:08x}"
 
     def close(self) -> None:
-        """End what goes on in the background: nothing, where rows are in memory."""
+        """Stop background work: there is none for rows in memory."""
 
     def row(self, i: int) -> np.ndarray:
-        """Return row `i` written out in full, to look at it."""
+        """Return row `i` as a dense float64 array."""
         if isinstance(self.rows, DenseRows):
             return np.asarray(self.rows.values[i], dtype=float)
         out = np.zeros(self.shape[1])
@@ -106,7 +106,7 @@ class Source:
         return out
 
     def take(self, order: np.ndarray, weights: np.ndarray) -> Source:
-        """Return a copy of the rows in `order`, each times its weight, in float64."""
+        """Return a copy of the rows in `order`, each multiplied by its weight, in float64."""
         if isinstance(self.rows, DenseRows):
             values = np.multiply(self.rows.values[order], weights[:, None], order="C")
             return Source(DenseRows(frozen(values)), values.shape, self.entries_per_row, self.eps)
@@ -116,7 +116,7 @@ class Source:
         return Source(rows, csr.shape, csr.nnz / max(1, order.size), self.eps)
 
     def columns(self) -> DenseRows | CSRRows:
-        """Return the columns as rows: a copy, except of a Fortran-ordered array."""
+        """Return the rows of the transpose: a copy, unless the array is in Fortran order."""
         if isinstance(self.rows, DenseRows):
             return DenseRows(frozen(np.ascontiguousarray(self.rows.values.T)))
         csc = self.as_matrix().tocsc()
@@ -124,13 +124,12 @@ class Source:
 
 
 def open_rows(A: Any, name: str = "", column_names: tuple[str, ...] | None = None) -> Source:
-    """Return the rows of `A` without copying float32 and float64 arrays.
+    """Return the rows of `A`, without copying float32 and float64 arrays.
 
-    float32 and float64 stay what they are (float16 becomes float32, wider floats float64, integers and
-    booleans float64). Fortran-ordered and strided arrays are read where they are: each number of a row then
-    comes from another cache line, which is many times slower than C order; ``np.ascontiguousarray(A)`` is
-    worth its copy when it fits. CSR is taken as it is; other sparse formats are converted to it. What the file and the
-    columns are called is for messages.
+    float16 is converted to float32; wider floats, integers and booleans to float64. Arrays in Fortran order and strided
+    arrays are read in place: each entry of a row is then in another cache line, which is many times slower than C
+    order, so ``np.ascontiguousarray(A)`` is worth its copy if it fits in memory. CSR is used as it is; other sparse
+    formats are converted to it. `name` (the file) and `column_names` are used in messages.
     """
     source = _open_sparse(A) if is_sparse(A) else _open_dense(A)
     return replace(source, name=name, column_names=column_names) if name or column_names else source
@@ -150,13 +149,13 @@ def _open_dense(A: Any) -> Source:
 def as_columns(
     values: Any, name: str, length: int, what: str, *, place: str = "", check_finite: bool = True
 ) -> tuple[np.ndarray, float]:
-    """Return `values` as a float64 vector, or as two columns or more, and the precision they were given in.
+    """Return `values` as a float64 vector, or as a matrix of two columns or more, and their relative precision.
 
-    Raises ValueError if they are not finite, unless `check_finite` is False; `place` is the file that they come from.
+    Raise ValueError if they are not finite, unless `check_finite` is False; `place` is the file that they come from.
     """
-    array = _as_array(values.toarray() if hasattr(values, "toarray") else values, name)  # sparse ones, too
+    array = _as_array(values.toarray() if hasattr(values, "toarray") else values, name)  # which may be sparse
     if array.ndim == 2 and 1 in array.shape and array.size == length:
-        array = array.reshape(-1)  # a column, as MatrixMarket files hold it
+        array = array.reshape(-1)  # a matrix of one column, as in MatrixMarket files
     if array.ndim not in (1, 2):
         raise ValueError(f"`{name}` must have one dimension, or two for several columns: got shape {array.shape}.")
     if array.ndim == 2 and array.shape[1] == 0:
@@ -175,7 +174,7 @@ def as_columns(
 
 
 def as_vector(values: Any, name: str, length: int, what: str, *, place: str = "") -> tuple[np.ndarray, float]:
-    """Return `values` as a finite float64 vector of the given length, and the precision it was given in."""
+    """Return `values` as a finite float64 vector of the given length, and its relative precision."""
     vector, eps = as_columns(values, name, length, what, place=place)
     if vector.ndim != 1:
         raise ValueError(f"`{name}` must have one dimension: got shape {vector.shape}.")
@@ -185,7 +184,7 @@ def as_vector(values: Any, name: str, length: int, what: str, *, place: str = ""
 def _as_array(values: Any, name: str) -> np.ndarray:
     """Return `values` as an array of real numbers."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-        raise ValueError(f"`{name}` has masked entries: remove those rows, or fill them.")
+        raise ValueError(f"`{name}` has masked entries. Try removing or filling those rows.")
     try:
         array = np.asarray(values)
     except ValueError as error:
@@ -193,11 +192,11 @@ def _as_array(values: Any, name: str) -> np.ndarray:
     kind = array.dtype.kind
     if kind == "c":
         raise TypeError(
-            f"`{name}` must be real, got {array.dtype}: stack the real and the imaginary parts into one real system."
+            f"`{name}` must be real, got {array.dtype}. Try stacking the real and imaginary parts into one real system."
         )
     if array.dtype.names is not None:
         columns = ", ".join(f"{name}[{column!r}]" for column in array.dtype.names[:2])
-        raise TypeError(f"`{name}` must be an array of numbers, got records: pass np.column_stack([{columns}, ...]).")
+        raise TypeError(f"`{name}` must be an array of numbers, got records. Try np.column_stack([{columns}, ...]).")
     if kind not in "fiub":
         raise TypeError(f"`{name}` must hold real numbers, got an array of dtype {array.dtype}.")
     return array
@@ -212,7 +211,9 @@ def _open_sparse(A: Any) -> Source:
         try:
             csr = canonical(checked_csr(A))
         except ValueError as error:
-            raise ValueError(f"`A` is not a valid sparse matrix: {error}. Build it anew from its entries.") from None
+            raise ValueError(
+                f"`A` is not a valid sparse matrix: {error}. Try rebuilding it from its entries."
+            ) from None
     data = csr.data.astype(kept_dtype(csr.dtype), copy=False)
     rows = CSRRows(frozen(data), frozen(csr.indices), frozen(csr.indptr))
     checked, matrix = csr.dtype.kind != "f", csr if data is csr.data else None
@@ -220,7 +221,7 @@ def _open_sparse(A: Any) -> Source:
 
 
 def _is_canonical(A: Any) -> bool:
-    """Tell whether `A` is CSR as kernels take it, by a look at all of it that takes little beside a pass."""
+    """Return whether `A` is CSR as the kernels take it; all of it is checked, much faster than a pass of a method."""
     if A.format != "csr":
         return False
     parts = A.data, A.indices, A.indptr

@@ -1,4 +1,4 @@
-"""The contract of everything that rows can be read from, a few at a time."""
+"""The base class of everything from which rows can be read, a few at a time."""
 
 from __future__ import annotations
 
@@ -19,44 +19,44 @@ from rowsolve.sources.finite import Odd
 __all__ = ["Store", "StoreError", "files_behind", "kept_dtype", "library", "precision"]
 
 
-_BYTES_APART = 1 << 15  # rows that are no further apart are read in one go: a disk takes as long for the gap alone
-_BYTES_AT_ONCE = 1 << 22  # of such rows together
+_BYTES_APART = 1 << 15  # rows with smaller gaps are read in one go: a disk takes as long to skip the gap
+_BYTES_AT_ONCE = 1 << 22  # at most, of rows that are read in one go
 
 
 class StoreError(ValueError):
-    """What is wrong with a file, in a sentence that names it."""
+    """An error in a file; the message names the file."""
 
 
 class Store(ABC):
-    """Rows where they live: a file or a stream. Not to be read by two threads at once.
+    """A matrix in memory, in a file or from a callable. Not thread-safe.
 
     Attributes
     ----------
     name : str
-        What messages call it: the file and the place in it.
+        Name for messages: the file and the place in it.
     shape : (int, int)
-        A vector counts as one column; `ndim` tells it from a matrix.
+        A vector has one column; `ndim` distinguishes it from a matrix.
     ndim : int
     stored_dtype : numpy.dtype
-        The numbers as they are stored.
+        The dtype in which the numbers are stored.
     dtype : numpy.dtype
-        The numbers as they are read: float32 (of float16 and float32) or float64 (of all else).
+        The dtype in which they are read: float32 (if stored as float16 or float32) or float64.
     sparse : bool
-        Whether `read` returns CSR parts.
+        Whether `read` returns CSR arrays.
     chunk : int
-        Rows that are stored together: reads from multiples of it are the fastest. 1 if any rows are.
+        Number of rows that are stored together: reads of whole chunks are fastest. 1 if the store has no chunks.
     ordered : bool
-        Whether rows come only one after another, so that going back means beginning anew.
+        Whether rows can only be read sequentially, so that going back means starting over.
     in_place : bool
-        Whether rows are read into an array without a copy.
+        Whether rows are read into an array without an intermediate copy.
     columns : tuple of str or None
-        The names of the columns, if they have any.
+        The names of the columns, if any.
     rhs : ndarray or None
-        The right-hand side, where it comes together with the rows.
+        The right-hand side, if the store provides it.
     bytes_read : float
-        What has been read so far: numbers as they are stored, of whole chunks.
+        Bytes read so far: numbers in their stored dtype, of whole chunks.
     checked : bool
-        Whether all numbers are known: `odd` is the first that is not finite, None if all are.
+        Whether all numbers have been checked for NaN and infinity; `odd` is the first such number, if any.
     odd : Odd or None
     """
 
@@ -77,12 +77,12 @@ class Store(ABC):
         columns: tuple[str, ...] | None = None,
     ) -> None:
         if len(shape) not in (1, 2):
-            raise StoreError(f"{name}: expected two dimensions, rows and columns, or one: got shape {shape}.")
+            raise StoreError(f"{name}: expected one or two dimensions, got shape {shape}.")
         if stored_dtype.kind not in "fiub":
             hint = " Stack the real and the imaginary parts into one real system." if stored_dtype.kind == "c" else ""
             raise StoreError(f"{name}: expected real numbers, got {stored_dtype}.{hint}")
         if 0 in shape:
-            raise StoreError(f"{name}: holds no numbers: its shape is {shape}.")
+            raise StoreError(f"{name}: contains no numbers: its shape is {shape}.")
         self.name = name
         self.ndim = len(shape)
         self.shape = (shape[0], shape[1] if self.ndim == 2 else 1)
@@ -95,17 +95,17 @@ class Store(ABC):
 
     @property
     def written(self) -> int:
-        """When the file, or the last one in the folder, was written to, in nanoseconds; 0 if there is none."""
+        """The last modification of the file, or of any file in the folder, in nanoseconds; 0 for data in memory."""
         return max((file.stat().st_mtime_ns for path in self._paths for file in (path, *path.rglob("*"))), default=0)
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files and folders that rows are read from; none if they are in memory."""
+        """The files and folders that rows are read from; empty for data in memory."""
         return self._paths
 
     @property
     def _paths(self) -> tuple[Path, ...]:
-        """The file, or the folder, that was opened."""
+        """The file or the folder that was opened."""
         path = Path(self.name)
         if not path.exists() and ":/" in self.name:
             path = Path(self.name.rpartition(":/")[0])
@@ -113,48 +113,48 @@ class Store(ABC):
 
     @property
     def entries_per_row(self) -> float:
-        """Stored numbers a row, on average."""
+        """Average number of stored entries per row."""
         return float(self.shape[1])
 
     @property
     def bytes_per_row(self) -> float:
-        """Bytes that a row takes in memory once it is read, on average."""
+        """Average bytes of a row in memory."""
         return self.entries_per_row * self.dtype.itemsize
 
     def most_bytes(self, n_rows: int) -> float:
-        """Return how many bytes `n_rows` next to each other take at most, as far as that is known."""
+        """Return an upper bound on the bytes of `n_rows` consecutive rows in memory, as far as it is known."""
         return n_rows * self.bytes_per_row
 
     @property
     def stored_bytes_per_row(self) -> float:
-        """Bytes of the numbers of a row as they are stored, on average, before any compression."""
+        """Average bytes of a row in the stored dtype, before compression."""
         return self.bytes_per_row * self.stored_dtype.itemsize / self.dtype.itemsize
 
     @property
     def least_bytes(self) -> float:
-        """Bytes of memory that the smallest read takes, because rows are stored together.
+        """Bytes of memory that the smallest read takes.
 
-        A chunk is there as it is stored, as it is unpacked, and as it is handed over.
+        A chunk is in memory compressed, decompressed, and as the result.
         """
         return 3 * self.chunk * self.bytes_per_row
 
     @property
     def eps(self) -> float:
-        """Relative precision of the numbers as they are stored."""
+        """Relative precision of the stored numbers."""
         return precision(self.stored_dtype)
 
     def read(self, start: int, stop: int, out: np.ndarray | None = None) -> Any:
-        """Return rows `start` to `stop` (not included): an array in C order, or a CSR array if `sparse`.
+        """Return rows `start` to `stop` (exclusive): an array in C order, or a CSR array if `sparse`.
 
-        Dense rows go into `out`, if given: an array of shape ``(stop - start, n_columns)`` and of the `dtype`.
+        Dense rows are read into `out`, if given: an array of shape ``(stop - start, n_columns)`` and of the `dtype`.
 
         Raises
         ------
         ValueError
-            If they cannot be read: the sentence names the file and the rows.
+            If the rows cannot be read. The message names the file and the rows.
         """
         if not 0 <= start <= stop <= self.shape[0]:
-            raise IndexError(f"{self.name}: has rows 0 to {self.shape[0]}, asked for {start} to {stop}.")
+            raise IndexError(f"{self.name}: rows {start} to {stop} are out of range: there are {self.shape[0]} rows.")
         if out is not None:
             self._check_out(stop - start, out)
         with self._naming_errors(start, stop):
@@ -163,7 +163,7 @@ class Store(ABC):
         return rows
 
     def view(self, start: int, stop: int) -> Any:
-        """Return rows `start` to `stop` as `read` does, but without a copy; None if they are not there as they are."""
+        """Return rows `start` to `stop` as `read` does, but as a view; None if that needs a copy."""
         rows = self._viewable(stop)
         if rows is None:
             return None
@@ -172,29 +172,29 @@ class Store(ABC):
 
     @property
     def has_views(self) -> bool:
-        """Whether rows can be lent."""
+        """Whether `view` can return rows without a copy."""
         return self._viewable(0) is not None
 
     @property
     def is_mapped(self) -> bool:
-        """Whether `whole` maps the rows into memory as they are, which takes none."""
+        """Whether `whole` returns a memory map that needs no conversion."""
         return False
 
-    def _viewable(self, stop: int) -> Any:  # noqa: ARG002  most stores have nothing to lend
-        """Return an array of all rows, of which those before `stop` are safe to touch; None if there is none."""
+    def _viewable(self, stop: int) -> Any:  # noqa: ARG002  most stores have no views
+        """Return an array of all rows, of which those before `stop` can be accessed safely; None if there is none."""
         return None
 
-    def prefetch(self, start: int, stop: int) -> None:  # noqa: B027  most stores cannot read ahead
-        """Let the system fetch rows that will be lent soon."""
+    def prefetch(self, start: int, stop: int) -> None:  # noqa: B027  most stores cannot prefetch
+        """Ask the system to read rows of which a view will be needed soon."""
 
     def _count(self, start: int, stop: int) -> None:
-        """Add rows `start` to `stop`, and those stored in the same chunks, to `bytes_read`."""
+        """Add rows `start` to `stop`, rounded to whole chunks, to `bytes_read`."""
         if stop > start:
             first, last = start // self.chunk * self.chunk, min(-(-stop // self.chunk) * self.chunk, self.shape[0])
             self.bytes_read += (last - first) * self.stored_bytes_per_row
 
     def take(self, order: np.ndarray) -> Any:
-        """Return the rows with these numbers, in this order; what is stored together is read once for all of them."""
+        """Return the rows with these indices, in this order; each chunk is read once."""
         rows = self._viewable(self.shape[0])
         if rows is not None:
             self.bytes_read += order.size * self.stored_bytes_per_row
@@ -224,17 +224,17 @@ class Store(ABC):
         return sparse.vstack([none, *parts], format="csr", dtype=self.dtype)[place]
 
     def pieces(self, n_rows: int) -> Iterator[tuple[int, int]]:
-        """Yield the start and the stop of pieces of `n_rows`, the last being smaller."""
+        """Yield the start and the stop of consecutive pieces of `n_rows` rows; the last one may be smaller."""
         for start in range(0, self.shape[0], n_rows):
             yield start, min(start + n_rows, self.shape[0])
 
     def whole(self) -> Any:
-        """Return all rows, in the numbers that are stored if they come as arrays; a vector with one dimension."""
+        """Return all rows, in the stored dtype if the store is an array; a vector has one dimension."""
         rows = self.read(0, self.shape[0])
         return rows[:, 0] if self.ndim == 1 else rows
 
-    def close(self) -> None:  # noqa: B027  what lives in memory has nothing to close
-        """Let go of the file."""
+    def close(self) -> None:  # noqa: B027  data in memory needs no closing
+        """Close the file."""
 
     def __enter__(self) -> Self:
         return self
@@ -244,11 +244,11 @@ class Store(ABC):
 
     @abstractmethod
     def _read(self, start: int, stop: int, out: np.ndarray | None) -> Any:
-        """As `read`, with arguments that are in order; may raise anything."""
+        """Implement `read` for valid arguments; may raise any exception."""
 
     @contextmanager
     def _naming_errors(self, start: int, stop: int) -> Iterator[None]:
-        """Tell whatever a library meets in a file that was cut or changed."""
+        """Turn the exceptions of libraries into a StoreError that names the file and the rows."""
         try:
             yield
         except (StoreError, MemoryError):
@@ -260,7 +260,7 @@ class Store(ABC):
 
     def _check_out(self, n_rows: int, out: np.ndarray) -> None:
         if self.sparse:
-            raise TypeError(f"{self.name}: is sparse, so its rows do not fit into an array: leave `out` away.")
+            raise TypeError(f"{self.name}: is sparse, so its rows cannot be read into an array: `out` must be None.")
         if out.shape != (n_rows, self.shape[1]) or out.dtype != self.dtype or not out.flags.c_contiguous:
             raise ValueError(
                 f"`out` must have shape {(n_rows, self.shape[1])} and dtype {self.dtype} in C order, "
@@ -272,7 +272,7 @@ class Store(ABC):
 
 
 def _runs(numbers: np.ndarray, apart: int, most: int) -> np.ndarray:
-    """Return where runs of sorted `numbers` begin, and the end: no two further `apart`, none over `most` rows long."""
+    """Return the edges of runs of sorted row `numbers`: gaps within a run are at most `apart`, its length `most`."""
     breaks = np.flatnonzero(np.diff(numbers) > apart) + 1
     edges = [0]
     for stop in (*breaks.tolist(), numbers.size):
@@ -283,7 +283,7 @@ def _runs(numbers: np.ndarray, apart: int, most: int) -> np.ndarray:
 
 
 def files_behind(array: Any) -> tuple[Path, ...]:
-    """Return the files that an array is mapped from, or read from when it is sliced: of numpy, HDF5 and Zarr."""
+    """Return the files from which an array of numpy, HDF5 or Zarr is memory-mapped, or read when it is sliced."""
     while isinstance(array, np.ndarray):
         if isinstance(array, np.memmap) and array.filename is not None:
             return (Path(array.filename),)
@@ -297,18 +297,18 @@ def files_behind(array: Any) -> tuple[Path, ...]:
 
 
 def kept_dtype(dtype: np.dtype) -> type[np.floating]:
-    """Return the type that numbers of `dtype` are computed from."""
+    """Return the type in which numbers of `dtype` are kept in memory."""
     return np.float32 if dtype.kind == "f" and dtype.itemsize <= 4 else np.float64
 
 
 @cache
 def precision(dtype: np.dtype) -> float:
-    """Integers are exact; float16 and float32 are known only to their own rounding."""
+    """Return the relative precision of numbers of `dtype`, never finer than that of float64; integers are exact."""
     return float(max(np.finfo(dtype if dtype.kind == "f" else np.float64).eps, np.finfo(np.float64).eps))
 
 
 def library(module: str, extra: str, ending: str) -> ModuleType:
-    """Import what a format needs; raise with the way to get it if it is not there."""
+    """Import the package that a format needs; raise ImportError, with the command that installs it, if that fails."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -317,5 +317,5 @@ def library(module: str, extra: str, ending: str) -> ModuleType:
 
 
 def in_a_line(error: BaseException) -> str:
-    """Return the words of `error` without line breaks."""
+    """Return the message of `error` on one line."""
     return " ".join(str(error).split()) or type(error).__name__

@@ -1,4 +1,4 @@
-"""Stores whose rows come in blocks, one after another."""
+"""Stores that are read sequentially, block by block."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ __all__ = ["Chunks", "Streamed", "prefetched"]
 
 
 class Streamed(Store):
-    """Rows in blocks, of which the current one is kept.
+    """Rows that are read in blocks, the current one of which is kept in memory.
 
-    So reads smaller than a block cost nothing, and reads that follow each other go on where the last one ended.
+    So a read within the current block is free, and consecutive reads continue where the previous one ended.
     """
 
     by_columns = False  # whether blocks are in Fortran order
-    _first: int  # the rows of the current block
+    _first: int  # the first row of the current block
     _block: Any = None
     _to_come: Iterator[tuple[int, Any]]
 
     @abstractmethod
     def _blocks(self, row: int) -> Iterator[tuple[int, Any]]:
-        """Yield blocks and their first rows, from `_nearest(row)` on."""
+        """Yield (first row, block), from `_nearest(row)` on."""
 
     @abstractmethod
     def _nearest(self, row: int) -> int:
-        """Return the last row not after `row` at which reading can begin."""
+        """Return the last row up to `row` at which reading can start."""
 
     def _read(self, start: int, stop: int, out: np.ndarray | None) -> Any:
         parts = self._parts(start, stop) if start < stop else iter(())
@@ -51,14 +51,14 @@ class Streamed(Store):
         for block, first, last in parts:
             place = out[filled : filled + last - first]
             if self.by_columns and out.dtype == block.dtype == float and out.flags.c_contiguous:
-                turn(frozen(block.T), first, last, place)  # in half of the time of numpy
+                turn(frozen(block.T), first, last, place)  # takes half the time of numpy
             else:
                 place[...] = block[first:last]
             filled += last - first
         return out
 
     def _parts(self, start: int, stop: int) -> Iterator[tuple[Any, int, int]]:
-        """Yield blocks with the rows from `start` to `stop`, and from where to where these are in a block."""
+        """Yield the blocks that hold rows `start` to `stop`, each with the range of these rows in the block."""
         try:
             self._go_to(start)
             while True:
@@ -69,7 +69,7 @@ class Streamed(Store):
                     return
                 self._advance()
         except BaseException:
-            self._block = None  # where the stream now stands is not known
+            self._block = None  # the position in the stream is unknown
             raise
 
     def _go_to(self, row: int) -> None:
@@ -84,28 +84,28 @@ class Streamed(Store):
         if found is not None:
             self.bytes_read += found[1].shape[0] * self.stored_bytes_per_row
         else:
-            raise StoreError(f"{self.name}: ended before row {self.shape[0]}, which was there when it was opened.")
+            raise StoreError(f"{self.name}: has fewer rows than the {self.shape[0]} it had when it was opened.")
         self._first, self._block = found
 
     def _count(self, start: int, stop: int) -> None:
-        """Blocks are counted as they come."""
+        """Do nothing: blocks are counted as they are read."""
 
     def close(self) -> None:
-        """Let go of the block and of the stream."""
+        """Release the block and the stream."""
         self._block, self._to_come = None, iter(())
 
 
 class Chunks(Streamed):
-    """Rows from a function: each call returns an iterator of ``(A_chunk, b_chunk)``, the same each time.
+    """Rows from a function: each call returns an iterator of ``(A_chunk, b_chunk)``, with the same values each time.
 
-    One pass at the start counts the rows, looks at them, and keeps b (`rhs`), which is a column's worth of numbers.
+    A first pass counts the rows, checks them, and keeps b (`rhs`) in memory.
 
     Parameters
     ----------
     factory : callable
-        Takes nothing. The chunks of A may be dense or sparse, and of any number of rows.
+        A function without arguments. The chunks of A may be dense or sparse, and have any number of rows.
     name : str
-        What messages call it.
+        Name for messages.
     """
 
     ordered = True
@@ -119,7 +119,7 @@ class Chunks(Streamed):
         for number, (A, b) in enumerate(self._pairs()):
             n_columns = n_columns or A.shape[1]
             if A.shape[1] != n_columns:
-                raise StoreError(f"{name}: chunk {number} has {A.shape[1]} columns, those before {n_columns}.")
+                raise StoreError(f"{name}: chunk {number} has {A.shape[1]} columns, but chunk 0 has {n_columns}.")
             if self.odd is None and (odd := first_not_finite(A)):
                 self.odd = odd._replace(row=n_rows + odd.row)
             n_rows, largest = n_rows + A.shape[0], max(largest, A.shape[0])
@@ -133,23 +133,25 @@ class Chunks(Streamed):
 
     @property
     def entries_per_row(self) -> float:
-        """Stored numbers a row, on average."""
+        """Average number of stored entries per row."""
         return self._n_entries / self.shape[0] if self.sparse else float(self.shape[1])
 
-    def _nearest(self, row: int) -> int:  # noqa: ARG002  there is but one beginning
+    def _nearest(self, row: int) -> int:  # noqa: ARG002  reading can only start at the first row
         return 0
 
     def _blocks(self, row: int) -> Iterator[tuple[int, Any]]:  # noqa: ARG002
         first = 0
         for A, _ in self._pairs():
             if A.shape[1] != self.shape[1]:
-                raise StoreError(f"{self.name}: the rows from {first} on have {A.shape[1]} columns now.")
+                raise StoreError(
+                    f"{self.name}: the rows from {first} on have {A.shape[1]} columns, and had {self.shape[1]} before."
+                )
             if A.shape[0]:
                 yield first, A if self.sparse or not is_sparse(A) else A.toarray()
             first += A.shape[0]
 
     def _pairs(self) -> Iterator[tuple[Any, np.ndarray]]:
-        """Yield the chunks, checked."""
+        """Yield the chunks after checking their types and shapes."""
         for number, pair in enumerate(self._factory()):
             place = f"{self.name}: chunk {number}"
             if not isinstance(pair, tuple) or len(pair) != 2:
@@ -158,18 +160,18 @@ class Chunks(Streamed):
             b = np.asarray(pair[1])
             if A.ndim != 2 or A.dtype.kind not in "fiub" or b.dtype.kind not in "fiub":
                 raise StoreError(
-                    f"{place} must have real numbers, rows and columns of them, got {A.dtype} of shape {A.shape}, "
-                    f"and {b.dtype} for b."
+                    f"{place} must hold real numbers, and A_chunk must have two dimensions: got {A.dtype} of shape "
+                    f"{A.shape} for A_chunk and {b.dtype} for b_chunk."
                 )
             if b.ndim not in (1, 2) or b.shape[0] != A.shape[0]:
-                raise StoreError(f"{place} has {A.shape[0]} rows of A and a b of shape {b.shape}.")
+                raise StoreError(f"{place}: A_chunk has {A.shape[0]} rows, but b_chunk has shape {b.shape}.")
             yield (canonical(checked_csr(A)) if is_sparse(A) else A), b
 
 
 def prefetched(items: Iterator[Any]) -> Iterator[Any]:
-    """Yield `items`, from the second on while the next one is made on a thread of its own.
+    """Yield `items`; from the second one on, the next item is computed in a background thread.
 
-    Who wants but one, because rows from here and there are read, does not wait for another.
+    The first is yielded at once, so that reading a few scattered rows does not wait for a second item.
     """
     yield from islice(items, 1)
     with ThreadPoolExecutor(1, thread_name_prefix="rowsolve-decoder") as maker:

@@ -1,4 +1,4 @@
-"""A store of lines of numbers: .csv."""
+"""A store of comma-separated numbers: .csv."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from rowsolve.sources.streams import Streamed
 __all__ = ["CSVStore"]
 
 _BYTES_OF_A_BLOCK = 1 << 20
-_MARK = b"\xef\xbb\xbf"  # spreadsheets begin a file with it
+_MARK = b"\xef\xbb\xbf"  # byte order mark, with which spreadsheets begin a file
 
 
 class _Block(NamedTuple):
-    """Where a block of whole lines is, and which rows and lines it holds."""
+    """The position of a block of whole lines in the file, and the rows and lines that it holds."""
 
     offset: int
     n_bytes: int
@@ -34,11 +34,11 @@ class _Block(NamedTuple):
 
 
 class CSVStore(Streamed):
-    """Numbers separated by commas; a first line without a single number holds names. Empty lines do not count.
+    """A .csv file of numbers. A first line without any number is a header row; empty lines are skipped.
 
-    Opening it counts the lines and notes where blocks of them begin, so that reading can begin at any of them. With
-    pyarrow, blocks are read nearly three times as fast as by numpy. Columns that are not wanted may hold anything. An
-    empty cell is an error, or is read as NaN if `allow_nan`.
+    Opening the file counts the lines and indexes blocks of them, so that reading can start at any block. pyarrow, if
+    installed, reads blocks nearly three times as fast as numpy. Columns that are not selected may hold anything. An
+    empty cell raises ValueError, or is read as NaN if `allow_nan`.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class CSVStore(Streamed):
             self._index = list(self._find_blocks())
             n_rows = self._n_rows
             if not n_rows:
-                raise StoreError(f"{path}: holds no numbers.")
+                raise StoreError(f"{path}: contains no numbers.")
             number, line = next(self._lines_of(self._index[0]))
             self._n_fields = len(_fields(line))
             self._names = names if names is not None and len(names) == self._n_fields else None
@@ -68,11 +68,11 @@ class CSVStore(Streamed):
 
     @property
     def least_bytes(self) -> float:
-        """A block is there as text, as lines, and as numbers, which may take four times as much as text."""
+        """A block is in memory as text, as lines, and as numbers, which may take four times as much as the text."""
         return 5.0 * max(block.n_bytes for block in self._index)
 
     def _skip_names(self) -> tuple[str, ...] | None:
-        """Go to the first line of numbers; return the names before it, if there are any."""
+        """Seek to the first line of numbers; return the names in the header row, if there is one."""
         if self._file.read(len(_MARK)) != _MARK:
             self._file.seek(0)
         self._n_skipped, start, line = 0, self._file.tell(), b""
@@ -81,8 +81,8 @@ class CSVStore(Streamed):
             line = self._file.readline()
             self._n_skipped += 1
             if not line:
-                raise StoreError(f"{self.name}: holds no numbers.")
-        line.decode("utf-8")  # what is no text is refused
+                raise StoreError(f"{self.name}: contains no numbers.")
+        line.decode("utf-8")  # raises if the file is not text
         fields = _fields(line)
         if any(map(_is_number, fields)):
             self._file.seek(start)
@@ -91,15 +91,15 @@ class CSVStore(Streamed):
         return tuple(field.strip() for field in fields)
 
     def _pick(self, names: tuple[str, ...] | None, chosen: tuple[str, ...], left_out: tuple[str, ...]) -> list[int]:
-        """Return which columns are wanted."""
+        """Return the indices of the selected columns."""
         if not chosen and not left_out:
             return list(range(self._n_fields))
         if names is None:
-            raise StoreError(f"{self.name}: has no header row, so no column can be chosen by name.")
+            raise StoreError(f"{self.name}: has no header row, so columns cannot be chosen by name.")
         if self._names is None:
             raise StoreError(
-                f"{self.name}: has {len(names)} names in its first line but {self._n_fields} columns, so none can be "
-                "chosen by name."
+                f"{self.name}: has {len(names)} names in its header row but {self._n_fields} columns, so columns "
+                "cannot be chosen by name."
             )
         return [names.index(one) for one in wanted_columns(self.name, names, chosen, left_out)]
 
@@ -107,7 +107,7 @@ class CSVStore(Streamed):
         """Read the file once and yield the blocks that hold rows."""
         offset, row, line = self._file.tell(), 0, self._n_skipped + 1
         while lines := self._file.read(_BYTES_OF_A_BLOCK):
-            lines += self._file.readline()  # to the end of the line
+            lines += self._file.readline()  # up to the end of a line
             all_lines = lines.splitlines()
             n_rows = len(all_lines) - sum(1 for one in all_lines if not one.strip())
             if n_rows:
@@ -116,7 +116,7 @@ class CSVStore(Streamed):
         self._n_rows = row
 
     def _lines_of(self, block: _Block) -> Iterator[tuple[int, bytes]]:
-        """Yield the lines of a block that are not empty, and their numbers."""
+        """Yield (line number, line) for the lines of a block that are not empty."""
         lines = enumerate(self._bytes_of(block).splitlines(), block.first_line)
         return ((number, line) for number, line in lines if line.strip())
 
@@ -147,22 +147,22 @@ class CSVStore(Streamed):
             values = _slow(lines, some, allow_nan=self._allow_nan)
         except ValueError as error:
             raise StoreError(self._odd_line(block) or f"{self.name}: {error}") from None
-        odd = self._odd_line(block) if some else ""  # then numpy does not mind a line that is too long
+        odd = self._odd_line(block) if some else ""  # with selected columns, numpy accepts lines that are too long
         if odd or values.shape != (block.n_rows, len(self._picked)):
-            words = f"{self.name}: line {block.first_line} and the next were {block.n_rows} rows, and are {len(values)}"
-            raise StoreError(odd or self._odd_line(block) or f"{words}: it has changed since it was opened.")
+            words = f"{self.name}: has changed since it was opened: the block from line {block.first_line} on had"
+            raise StoreError(odd or self._odd_line(block) or f"{words} {block.n_rows} rows, and now has {len(values)}.")
         return values
 
     def _odd_line(self, block: _Block) -> str:
-        """Say what is wrong with the first line that is not as it should be."""
+        """Return an error message for the first line of a block that is not valid; empty if all are."""
         return next(filter(None, (self._wrong(number, line) for number, line in self._lines_of(block))), "")
 
     def _wrong(self, number: int, line: bytes) -> str:
-        """Say what is wrong with a line; nothing if it is as it should be."""
+        """Return an error message for a line; empty if it is valid."""
         fields, place = _fields(line), f"{self.name}, line {number}"
         expected = f"{place}: expected numbers separated by commas"
         if len(fields) != self._n_fields:
-            return f"{expected}, {self._n_fields} of them as in the lines before, got {len(fields)}."
+            return f"{expected}, {self._n_fields} of them as in the previous lines, got {len(fields)}."
         empty = [j for j in self._picked if not fields[j].strip()]
         text = [j for j in self._picked if fields[j].strip() and not _is_number(fields[j])]
         if text and self._n_fields == 1:
@@ -180,18 +180,18 @@ class CSVStore(Streamed):
 
     def _how_to_choose(self, fields: Sequence[str]) -> str:
         if self._names is None:
-            return "To choose some columns, give all of them names in a first line."
+            return "To choose columns by name, add a header row."
         pairs = zip(self._names, fields, strict=True)
         return choose_words(self.name, [one for one, cell in pairs if _is_number(cell) and one not in self._left_out])
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         super().close()
         self._file.close()
 
 
 def _fast(lines: bytes, n_fields: int, picked: Sequence[int], *, allow_nan: bool) -> np.ndarray | None:
-    """Return the numbers in `lines` by pyarrow; None if it is not there, or if anything is not plain."""
+    """Return the numbers in `lines`, parsed by pyarrow; None if it is not installed or cannot parse them."""
     try:
         import pyarrow as pa
         from pyarrow import csv as arrow
@@ -207,12 +207,12 @@ def _fast(lines: bytes, n_fields: int, picked: Sequence[int], *, allow_nan: bool
             convert_options=arrow.ConvertOptions(column_types=dict.fromkeys(wanted, pa.float64()), **empty),
         )
     except pa.ArrowInvalid:
-        return None  # numpy finds out what is wrong, or knows how to read it
+        return None  # numpy parses them, or raises
     return np.vstack([batch.to_tensor(null_to_nan=True).to_numpy() for batch in table.to_batches()])
 
 
 def _slow(lines: bytes, picked: Sequence[int] | None, *, allow_nan: bool) -> np.ndarray:
-    """Return the numbers in `lines` by numpy."""
+    """Return the numbers in `lines`, parsed by numpy."""
     return np.loadtxt(
         io.BytesIO(lines), delimiter=",", ndmin=2, comments=None, usecols=picked, encoding="utf-8",
         quotechar='"' if b'"' in lines else None, converters=_number_or_nan if allow_nan else None,
@@ -224,7 +224,7 @@ def _number_or_nan(field: str) -> float:
 
 
 def _fields(line: bytes) -> list[str]:
-    """Return what is between the commas of a line; those in quotation marks are no separators."""
+    """Return the fields of a line; a comma within quotation marks does not separate fields."""
     text = line.decode("utf-8", "replace").rstrip("\r\n")
     return next(csv.reader([text])) if '"' in text else text.split(",")
 

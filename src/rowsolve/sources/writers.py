@@ -1,4 +1,4 @@
-"""Rows written a few at a time, in the formats that `open_store` reads."""
+"""Writers of rows, a few at a time, in the formats that `open_store` reads."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from rowsolve.sources.store import library
 
 __all__ = ["WRITERS", "Layout", "NpyWriter", "Writer"]
 
-_NUMBERS_OF_A_CHUNK = 1 << 17  # of vectors: 1 MB
+_NUMBERS_OF_A_CHUNK = 1 << 17  # of a vector: 1 MB
 
 
 class Layout(NamedTuple):
-    """What is going to be written.
+    """The matrix to write, and how to store it.
 
     Attributes
     ----------
     shape : tuple of int
-        Of one number for a vector.
+        The shape; one number for a vector.
     dtype : numpy.dtype
     sparse : bool
     chunk : int
-        Rows to be stored together.
+        Rows of a chunk.
     columns : tuple of str or None
-        Their names, if they have any.
+        The names of the columns, if any.
     rhs : tuple of str
-        The names of the right-hand sides that are written along; empty for none.
+        The names of the right-hand sides to store with the matrix; empty if there are none.
     place : str
-        What the matrix is called in the file.
+        The name of the matrix in the file.
     """
 
     shape: tuple[int, ...]
@@ -83,8 +83,8 @@ class Writer(ABC):
     def _add(self, rows: Any, b: np.ndarray | None) -> None: ...
 
     def add_array(self, name: str, values: np.ndarray) -> None:
-        """Write another array beside the rows; raise TypeError unless `extra_arrays` is ``"datasets"``."""
-        raise TypeError(f"this format holds its rows only: {name}, of shape {values.shape}, needs another file.")
+        """Write another array into the same file; raise TypeError unless `extra_arrays` is ``"datasets"``."""
+        raise TypeError(f"this format stores the matrix only: {name}, of shape {values.shape}, needs another file.")
 
     def finish(self) -> None:
         """Write what is left, and close the file."""
@@ -92,11 +92,11 @@ class Writer(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the file, complete or not."""
+        """Close the file, complete or not."""
 
 
 class NpyWriter(Writer):
-    """.npy: a header, and the numbers one after another."""
+    """.npy: a header and the numbers in C order."""
 
     def __init__(self, path: Path, layout: Layout) -> None:
         super().__init__(path, layout)
@@ -104,7 +104,7 @@ class NpyWriter(Writer):
         header = {"descr": layout.dtype.str, "fortran_order": False, "shape": layout.shape}
         np.lib.format.write_array_header_2_0(self._file, header)
 
-    def _add(self, rows: np.ndarray, b: np.ndarray | None) -> None:  # noqa: ARG002  b has a file of its own
+    def _add(self, rows: np.ndarray, b: np.ndarray | None) -> None:  # noqa: ARG002  b is stored in a separate file
         self._file.write(np.ascontiguousarray(rows).data)
 
     def close(self) -> None:
@@ -113,7 +113,7 @@ class NpyWriter(Writer):
 
 
 class CSVWriter(Writer):
-    """.csv: a line a row, after a line of names if the columns have any."""
+    """.csv: one line per row, after a header row if the columns have names."""
 
     extra_arrays = "columns"
 
@@ -132,10 +132,10 @@ class CSVWriter(Writer):
 
 
 class ParquetWriter(Writer):
-    """.parquet: a column each, `chunk` rows in a row group, pages with a checksum."""
+    """.parquet: `chunk` rows per row group, pages with a checksum."""
 
     extra_arrays = "columns"
-    chunk_bytes = 8 << 20  # each column is stored by itself, which takes some rows to pay
+    chunk_bytes = 8 << 20  # columns are stored separately, which is efficient for many rows only
 
     def __init__(self, path: Path, layout: Layout) -> None:
         super().__init__(path, layout)
@@ -144,9 +144,9 @@ class ParquetWriter(Writer):
 
         number = pa.from_numpy_dtype(layout.dtype)
         kinds = {name: pa.float64() if name in layout.rhs else number for name in _names(layout)}
-        # No value is ever missing: whoever reads it need not look for that.
+        # No value is missing, so readers need not look for nulls.
         self._schema = pa.schema([pa.field(name, kind, nullable=False) for name, kind in kinds.items()])
-        # Numbers that hardly ever repeat: a dictionary of them would only cost.
+        # The numbers hardly ever repeat: a dictionary would not save anything.
         self._file = parquet.ParquetWriter(path, self._schema, use_dictionary=False, write_page_checksum=True)
 
     def _add(self, rows: np.ndarray, b: np.ndarray | None) -> None:
@@ -162,7 +162,7 @@ class ParquetWriter(Writer):
 
 
 class GroupWriter(Writer):
-    """HDF5 and Zarr: datasets with a checksum on every chunk; a sparse matrix is a group of three."""
+    """HDF5 and Zarr: datasets with a checksum on every chunk; a sparse matrix is a group of three datasets."""
 
     extra_arrays = "datasets"
     takes_sparse = True
@@ -189,11 +189,11 @@ class GroupWriter(Writer):
 
     @abstractmethod
     def _open(self) -> None:
-        """Make the file; set `_root`."""
+        """Create the file and set `_root`."""
 
     @abstractmethod
     def _create(self, name: str, shape: tuple[int, ...], dtype: np.dtype, chunk: int = _NUMBERS_OF_A_CHUNK) -> Any:
-        """Make a dataset with `chunk` rows stored together; one of no rows may grow."""
+        """Create a dataset with chunks of `chunk` rows; one without rows is resizable."""
 
     def _add(self, rows: Any, b: np.ndarray | None) -> None:
         place = slice(self.n_written, self.n_written + rows.shape[0])
@@ -209,13 +209,13 @@ class GroupWriter(Writer):
             self._b[place] = b if len(self.layout.rhs) > 1 else b[:, 0]
 
     def add_array(self, name: str, values: np.ndarray) -> None:
-        """Write another array beside the rows."""
+        """Write another array as a dataset of the same file."""
         chunk = max(1, _NUMBERS_OF_A_CHUNK // values[0].size)
         self._create(name, values.shape, values.dtype, chunk)[...] = values
 
 
 class Hdf5Writer(GroupWriter):
-    """.h5 and .hdf5, in the version of the format that has checksums on its own structure too."""
+    """.h5 and .hdf5, in the version of the format whose metadata has checksums, too."""
 
     def _open(self) -> None:
         h5py = library("h5py", "hdf5", ".h5")
@@ -227,7 +227,7 @@ class Hdf5Writer(GroupWriter):
         self._file.complain()
 
     def finish(self) -> None:
-        """Close the file, and see whether all of it could be written."""
+        """Close the file; raise OSError if a write has failed."""
         self.close()
         self._file.complain()
 
@@ -245,16 +245,16 @@ class Hdf5Writer(GroupWriter):
 
 
 class _PatientFile(io.FileIO):
-    """A file that remembers what went wrong and goes on as if nothing had.
+    """A file that reports a failed write to us, not to its caller.
 
-    A write that fails, on a full disk, leaves HDF5 with chunks that it cannot get rid of: it crashes later. So it
-    does not learn of it; we do.
+    HDF5 crashes later if a write fails (on a full disk), because it cannot flush its chunks. So the error is kept in
+    `error` and raised by `complain`.
     """
 
     error: OSError | None = None
 
     def write(self, data: Any) -> int:
-        """Write all of `data`, unless something went wrong before."""
+        """Write all of `data`, unless a write has failed before."""
         left = memoryview(data).cast("B")
         n_bytes = left.nbytes
         try:
@@ -265,16 +265,16 @@ class _PatientFile(io.FileIO):
         return n_bytes
 
     def flush(self) -> None:
-        """Do nothing: nothing is kept back. After a failed write h5py now and then does not find the inherited one."""
+        """Do nothing, as nothing is buffered. After a failed write h5py sometimes cannot call the inherited method."""
 
     def complain(self) -> None:
-        """Raise what went wrong, if anything did."""
+        """Raise the error of the first write that failed, if any."""
         if self.error is not None:
             raise self.error
 
 
 class ZarrWriter(GroupWriter):
-    """.zarr: a folder with a file for each chunk."""
+    """.zarr: a directory with one file per chunk."""
 
     def _open(self) -> None:
         self._root = library("zarr", "zarr", ".zarr").create_group(str(self.path), overwrite=True)
@@ -285,21 +285,21 @@ class ZarrWriter(GroupWriter):
         return self._root.create_array(
             name, shape=shape, dtype=dtype, chunks=(chunk if shape == (0,) else min(chunk, shape[0]), *shape[1:]),
             compressors=[Crc32cCodec()], config={"write_empty_chunks": True},
-            chunk_key_encoding={"name": "default", "separator": "."},  # not a folder for each chunk
+            chunk_key_encoding={"name": "default", "separator": "."},  # else there is a directory for each chunk
         )  # fmt: skip
 
     def finish(self) -> None:
-        """Note how many chunks there are: to Zarr, one that gets lost is a chunk of zeros."""
+        """Store the number of chunks: Zarr reads a chunk that is missing as zeros."""
         for _, item in self._root.members(max_depth=None):
             if hasattr(item, "nchunks"):
                 item.attrs[N_CHUNKS] = item.nchunks
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no file is open."""
 
 
 class WholeWriter(Writer):
-    """Formats that are written in one piece: .npz, .mtx, .mtx.gz."""
+    """.npz, .mtx and .mtx.gz, which are written in one piece."""
 
     takes_sparse = True
     in_one_piece = True
@@ -308,11 +308,11 @@ class WholeWriter(Writer):
         super().__init__(path, layout)
         self._parts: list[Any] = []
 
-    def _add(self, rows: Any, b: np.ndarray | None) -> None:  # noqa: ARG002  b has a file of its own
+    def _add(self, rows: Any, b: np.ndarray | None) -> None:  # noqa: ARG002  b is stored in a separate file
         self._parts.append(rows)
 
     def finish(self) -> None:
-        """Write all of it."""
+        """Write the file."""
         from scipy import sparse
 
         whole = sparse.vstack(self._parts, format="csr") if self.layout.sparse else np.vstack(self._parts)
@@ -328,21 +328,21 @@ class WholeWriter(Writer):
     def _write_mtx(self, file: Any, whole: Any) -> None:
         from scipy.io import mmwrite
 
-        # In float64 and without a number of digits: scipy then writes as many as reading needs for the same bits.
+        # float64 without a precision: scipy then writes enough digits to read back the same numbers.
         mmwrite(file, whole.astype(float, copy=False), symmetry="general")
 
     def close(self) -> None:
-        """Let go of the rows."""
+        """Release the rows."""
         self._parts = []
 
 
 def _names(layout: Layout) -> list[str]:
-    """Return the names of all columns, those of b being the last."""
+    """Return the names of all columns, those of b last."""
     n_columns = layout.shape[1] if len(layout.shape) == 2 else 1
     names = [*(layout.columns or (f"c{i}" for i in range(n_columns))), *layout.rhs]
     twice = [name for name in names if names.count(name) > 1] if len(set(names)) < len(names) else []
     if twice:
-        raise ValueError(f"two columns would be called {twice[0]!r}: rename one of them.")
+        raise ValueError(f"two columns would have the name {twice[0]!r}. Try renaming one of them.")
     return names
 
 
