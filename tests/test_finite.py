@@ -255,9 +255,7 @@ def test_convert__writes_no_nan_and_no_infinity_unless_asked_to(ending, make, fo
     A, _ = with_one(np.inf, (300, 3), (217, 1))
     A[250, 2] = np.nan
     target = Path(f"rows{ending}")
-    with pytest.raises(
-        ValueError, match=r"row 217 has inf in column 1: remove or repair such rows, or --allow-nan \(al"
-    ):
+    with pytest.raises(ValueError, match=r"row 217 has inf in column 1\. Try removing or repairing such rows, or --al"):
         rowsolve.convert(make(A), target, memory="70kB" if ending not in (".npz", ".mtx") else "1MB")
     assert not target.exists()
     rowsolve.convert(make(A), target, allow_nan=True)
@@ -270,9 +268,9 @@ def test_convert__names_the_file_the_row_and_the_column(folder):
     np.save("b.npy", [1.0, np.nan])
     result = run("convert", "t.csv", "t.parquet")
     assert result.exit_code == 2
-    assert "error: t.csv: row 1 has inf in column 'rooms': remove or repair such rows, or --allow-nan" in result.stderr
+    assert "error: t.csv: row 1 has inf in column 'rooms'. Try removing or repairing such rows, or --" in result.stderr
     result = run("convert", "t.csv:age", "t.parquet", "--rhs", "b.npy")
-    assert "error: b.npy: row 1 has nan: remove or repair such rows, or --allow-nan" in result.stderr
+    assert "error: b.npy: row 1 has nan. Try removing or repairing such rows, or --allow-nan" in result.stderr
     assert sorted(path.name for path in folder.iterdir()) == ["b.npy", "t.csv"]
     assert run("convert", "t.csv", "t.parquet", "--rhs", "b.npy", "--allow-nan").exit_code == 0
     np.testing.assert_array_equal(pq.read_table("t.parquet")["b"].to_numpy(), [1.0, np.nan])
@@ -282,5 +280,5 @@ def test_convert__names_the_file_the_row_and_the_column(folder):
 def test_convert__makes_no_infinity_of_a_number_that_is_too_large(make, folder):
     A, _ = with_one(1e300, (300, 3), (217, 1))
     for allow_nan in (False, True):
-        with pytest.raises(ValueError, match=r"row 217 has 1e\+300 in column 1, too large for float32: write float64"):
+        with pytest.raises(ValueError, match=r"row 217 has 1e\+300 in column 1, too large for float32\. Try float64"):
             rowsolve.convert(make(A), "a.npy", dtype="float32", allow_nan=allow_nan)

@@ -143,7 +143,7 @@ def test_crafted_archive__is_refused(name):
 
 def test_what_unpacks_to_more__is_refused():
     members = {"state.json": TEXT, "a.npy": as_npy(np.zeros(10_000_000))}
-    with pytest.raises(ArchiveError, match="unpacks to more than was written"):
+    with pytest.raises(ArchiveError, match="its contents are larger than the file"):
         read_archive(io.BytesIO(archive_of(members, compression=zipfile.ZIP_DEFLATED)))
 
 
@@ -154,7 +154,7 @@ def test_one_array_many_times__is_refused():
         at = [i for i in range(len(body)) if body[i : i + 4] == b"PK\x01\x02"][entry]
         body[at + 20 : at + 28] = (80_128).to_bytes(4, "little") * 2
         body[at + 42 : at + 46] = bytes(4)
-    with pytest.raises(ArchiveError, match="unpacks to more than was written"):
+    with pytest.raises(ArchiveError, match="its contents are larger than the file"):
         read_archive(io.BytesIO(bytes(body)))
 
 
@@ -164,7 +164,7 @@ def test_two_arrays_of_one_name__are_refused():
     with zipfile.ZipFile(room, "w") as archive:
         for name, content in (("a.npy", NUMBERS), ("a.npy", NUMBERS), ("state.json", TEXT)):
             archive.writestr(name, content)
-    with pytest.raises(ArchiveError, match="two arrays have one name"):
+    with pytest.raises(ArchiveError, match="two arrays have the same name"):
         read_archive(room)
 
 

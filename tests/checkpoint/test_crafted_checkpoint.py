@@ -51,7 +51,7 @@ SOLVES = {
     "auto": (A, NOISY, "auto", {"memory": MEMORY}),
     "auto, wild": (A, WILD, "auto", {"outliers": "drop"}),
 }
-DAMAGED = "state: is damaged or not a checkpoint of rowsolve: remove it to begin anew"
+DAMAGED = "state: is damaged or not a checkpoint of rowsolve"
 
 
 class Crafted:
@@ -110,7 +110,7 @@ def test_callback__is_never_called_by_a_file(crafted):
     head = {"fingerprint": fingerprint, "place": [None], "bytes": len(body)}
     head["sha256"] = hashlib.sha256(json.dumps([fingerprint, [None]]).encode() + body).hexdigest()
     crafted.path.write_bytes(f"rowsolve checkpoint 1 {json.dumps(head)}\n".encode() + body)
-    with pytest.raises(ValueError, match="is a checkpoint of an older version of rowsolve: remove it to begin anew"):
+    with pytest.raises(ValueError, match=r"is a checkpoint of an older version of rowsolve\. Remove it to start over"):
         crafted.resume()
     write_body(crafted.path, fingerprint, body)
     with pytest.raises(ValueError, match=DAMAGED):
@@ -125,7 +125,7 @@ def test_first_line__is_looked_at(crafted):
     line, _, body = whole.partition(b"\n")
     head = json.loads(line.split(b" ", 3)[3])
     for text, words in (
-        ("rowsolve checkpoint 3 {}", "is a checkpoint of a newer version of rowsolve: remove it to begin anew"),
+        ("rowsolve checkpoint 3 {}", "is a checkpoint of a newer version of rowsolve. Remove it to start over"),
         ("rowsolve checkpoint 2 {}", DAMAGED),
         ("rowsolve checkpoint 2 []", DAMAGED),
         ("rowsolve checkpoint 2 {", DAMAGED),
@@ -244,7 +244,7 @@ def test_numbers_that_make_no_sense__are_told_of_the_file(crafted):
     tree["run"]["plan"]["momentum"]["window"] = 1
     tree["run"]["plan"]["momentum"]["earlier"] = [0.0, 1]
     write_parts(crafted.path, fingerprint, {**members, "state.json": json.dumps(tree)})
-    with pytest.raises(ValueError, match=rf"{DAMAGED} \(its numbers make no sense: cannot convert float infinity"):
+    with pytest.raises(ValueError, match=rf"{DAMAGED} \(its numbers are invalid: cannot convert float infinity"):
         crafted.resume()
 
 

@@ -66,7 +66,7 @@ def test_memory__as_json_is_silent_but_for_the_object(folder):
         (("--memory", LITTLE, "-m", "extended"), "needs all rows in memory"),
         (("--resume",), "`resume` needs the file to go on from"),
         (("--checkpoint", "nowhere/state"), "there is no folder nowhere"),
-        (("--checkpoint", "other.npy"), "other.npy: exists already: go on from it with resume=True (--resume)"),
+        (("--checkpoint", "other.npy"), "other.npy: exists already. Try resume=True (--resume) to resume from it"),
         (("--checkpoint", "other.npy", "--resume"), "other.npy: is damaged or not a checkpoint of rowsolve"),
         (("--checkpoint", "b.npy", "--resume"), "b.npy: is the file that `b` is read from: choose another name"),
         (("--checkpoint", "A.h5", "--resume"), "A.h5: is the file that `A` is read from: choose another name"),
@@ -111,7 +111,7 @@ def test_resume__of_another_solve_is_refused_and_leaves_all_as_it_was(folder):
     before = (folder / "state").read_bytes()
     result = run("--checkpoint", "state", "--resume", "-m", "block", "--rtol", 1e-3, "-o", "x.npy", "--force")
     assert result.exit_code == 2
-    assert "state: is the checkpoint of another solve: rtol, atol is not the same" in result.output
+    assert "state: is the checkpoint of another solve, with different rtol, atol." in result.output
     np.testing.assert_array_equal(np.load("x.npy"), X_TRUE)
     assert (folder / "state").read_bytes() == before
 
@@ -145,7 +145,7 @@ def test_full_disk__for_the_checkpoint_is_said_and_x_is_written(folder, monkeypa
     with pytest.warns(RuntimeWarning, match="No space left"):
         result = run("--checkpoint", "state", "-o", "x.npy", "-m", "block")
     assert result.exit_code == 0
-    assert "The last checkpoint could not be written, there is none" in " ".join(result.output.split())
+    assert "The last checkpoint could not be written, there is no previous one" in " ".join(result.output.split())
     assert files(folder) == ["A.h5", "b.npy", "x.npy"]
 
 

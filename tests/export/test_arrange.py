@@ -116,6 +116,6 @@ def test_options__that_make_no_sense_are_refused(options, words, tmp_path):
 def test_rows_that_are_not_finite__are_told_with_their_number(make, tmp_path):
     A, _ = clustered("mixed")
     A[333, 3] = np.nan
-    with pytest.raises(ValueError, match="row 333 has nan in column 3, and so belongs to no cluster: remove or"):
+    with pytest.raises(ValueError, match=r"row 333 has nan in column 3, so it cannot be clustered\. Try removing or"):
         rowsolve.convert(make(A), tmp_path / "rows.npy", cluster=K, allow_nan=True)
     assert list(tmp_path.iterdir()) == []

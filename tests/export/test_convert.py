@@ -163,9 +163,9 @@ def test_b_in_a_row__is_taken(tmp_path):
         ({"rhs": b[:-1]}, "must have one entry per row of A: expected 300, got 299"),
         ({"dtype": "int8"}, "`dtype` must be 'float32' or 'float64', got 'int8'"),
         ({"memory": "much"}, "`memory` must be a number of bytes such as 1000000, '256MB' or '1.5GB', got 'much'"),
-        ({"memory": "1kB", "chunk": 100}, r"0\.001 MB of memory are too little: .* 100 rows are written together"),
+        ({"memory": "1kB", "chunk": 100}, r"0\.001 MB of memory are not enough: .* 100 rows are written at once"),
         ({"chunk": 0}, "`chunk` must be"),
-        ({"rng": 0}, r"`rng` \(--seed\) is for the clusters"),
+        ({"rng": 0}, r"`rng` \(--seed\) is used for clustering only"),
     ],
 )
 def test_options__that_make_no_sense_are_refused(options, words, tmp_path):
@@ -179,7 +179,7 @@ def test_options__that_make_no_sense_are_refused(options, words, tmp_path):
     [
         ("a.xls", {}, "expected a file ending in .npy"),
         ("no/a.h5", {}, "there is no folder"),
-        ("a.npy", {"chunk": 3}, "this format has no chunks of rows to choose"),
+        ("a.npy", {"chunk": 3}, "`chunk` does not apply to this format"),
         ("a.npy:/A", {}, "holds a single matrix: remove `:/A`"),
         ("a.mtx", {"memory": "10kB"}, "written in one piece, which takes 1 MB of memory"),
     ],
@@ -273,7 +273,7 @@ def test_a_file_inside_a_folder_that_is_read__is_no_target(tmp_path):
     with pytest.raises(ValueError, match=r"x\.npy: is inside .*a\.zarr, which `source` is read from: choose ano"):
         rowsolve.convert(tmp_path / "a.zarr", tmp_path / "a.zarr" / "x.npy")
     np.save(tmp_path / "a.zarr" / "inner.npy", A)
-    with pytest.raises(ValueError, match=r"a\.zarr: has .*inner\.npy in it, which `source` is read from: choose anoth"):
+    with pytest.raises(ValueError, match=r"a\.zarr: contains .*inner\.npy, which `source` is read from: choose anoth"):
         rowsolve.convert(tmp_path / "a.zarr" / "inner.npy", tmp_path / "a.zarr", force=True)
     (tmp_path / "a.zarr" / "inner.npy").unlink()
     np.testing.assert_array_equal(load_matrix(tmp_path / "a.zarr"), A)
@@ -302,7 +302,7 @@ def test_files_beside_the_target__are_not_lost_either(tmp_path):
 def test_a_folder_that_is_no_zarr_store__is_never_replaced(tmp_path):
     (tmp_path / "a.zarr").mkdir()
     (tmp_path / "a.zarr" / "thesis.tex").write_text("years")
-    with pytest.raises(FileExistsError, match="is no Zarr store, so it is not replaced: move it away"):
+    with pytest.raises(FileExistsError, match="exists and is not a Zarr store, so it is not replaced"):
         rowsolve.convert(A, tmp_path / "a.zarr", force=True)
     assert files(tmp_path / "a.zarr") == ["thesis.tex"]
 

@@ -1,6 +1,6 @@
-"""The state of a solve as plain data, and the file that holds it.
+"""The state of a solve as plain data, and the checkpoint file that holds it.
 
-Nothing that is read from such a file is ever called.
+Nothing that is read from such a file is ever executed.
 
 May import: `export.output`.
 """

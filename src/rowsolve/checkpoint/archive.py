@@ -1,6 +1,7 @@
-"""Plain data as bytes: a zip archive of arrays, each a .npy file, and of one JSON text that says where they belong.
+"""Serialization of plain data: a zip archive of arrays, each a .npy file, and of a JSON text that refers to them.
 
-Bytes from anywhere may be read: nothing in them is called, and no more memory is taken than they take themselves.
+Bytes from untrusted sources can be read safely: nothing in them is executed, and reading them takes no more memory than
+their own size.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ import numpy as np
 __all__ = ["ArchiveError", "read_archive", "write_archive"]
 
 _TEXT = "state.json"
-_ARRAY, _FROZEN, _LIST, _SCALAR = "$array", "$frozen", "$list", "$scalar"  # no attribute has such a name
+_ARRAY, _FROZEN, _LIST, _SCALAR = "$array", "$frozen", "$list", "$scalar"  # no attribute can have such a name
 _SCALARS = {kind.__name__: kind for kind in (np.float64, np.float32, np.int64, np.int32, np.bool_)}
-_KINDS = "biufU"  # of arrays: never one of objects
-_LONG = 16  # lists of more numbers, or texts, are kept as arrays
+_KINDS = "biufU"  # kinds of dtypes that arrays may have: never that of objects
+_LONG = 16  # longer lists of numbers, or of text, are stored as arrays
 _ALIKE = ({float}, {int}, {str})
-# A .npy file as numpy writes it: the version, the length of the header, the header. numpy's own reader takes more, and
-# makes room for as much as the header says.
+# A .npy file as numpy writes it: the version, the length of the header, the header. numpy's own reader accepts more,
+# and allocates as much memory as the header says.
 _HEADER = re.compile(
     rb"\x93NUMPY\x01\x00..\{'descr': '([<>|][biufU]\d{1,9})', 'fortran_order': (True|False), "
     rb"'shape': \(((?:\d{1,19}, ?)*\d{0,19})\), \} *\n",
@@ -31,31 +32,31 @@ _HEADER = re.compile(
 
 
 class ArchiveError(ValueError):
-    """These bytes are no archive of ours."""
+    """The bytes are not an archive that `write_archive` has written."""
 
 
 def write_archive(tree: Any) -> memoryview:
-    """Return a tree of plain data as bytes; raise TypeError if there is something else in it."""
+    """Return a tree of plain data as bytes; raise TypeError if it contains anything else."""
     arrays: dict[str, np.ndarray] = {}
     written = json.dumps(_without_arrays(tree, "", arrays))
-    room = io.BytesIO()
-    with zipfile.ZipFile(room, "w") as archive:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
         for name, array in arrays.items():
             with archive.open(zipfile.ZipInfo(name), "w", force_zip64=True) as file:
                 _write_array(file, array)
         archive.writestr(zipfile.ZipInfo(_TEXT), written)
-    return room.getbuffer()
+    return buffer.getbuffer()
 
 
 def _write_array(file: IO[bytes], array: np.ndarray) -> None:
-    """Write a .npy file, without the copies that numpy makes for one that is not on the disk."""
+    """Write a .npy file, without the copies that numpy makes for a file that is not on disk."""
     header = np.lib.format.header_data_from_array_1_0(array)
     np.lib.format.write_array_header_1_0(file, header)
     file.write((array.T if header["fortran_order"] else np.ascontiguousarray(array)).data)
 
 
 def _without_arrays(value: Any, place: str, arrays: dict[str, np.ndarray]) -> Any:
-    """Return `value` as JSON takes it; put its arrays into `arrays`, named by their place in the tree."""
+    """Return `value` as JSON-serializable data; add its arrays to `arrays`, named by their place in the tree."""
     name = f"{place}.npy"
     if value is None or type(value) in (bool, int, float, str):
         return value
@@ -76,28 +77,28 @@ def _without_arrays(value: Any, place: str, arrays: dict[str, np.ndarray]) -> An
 
 
 def read_archive(file: IO[bytes]) -> Any:
-    """Return the tree that is in the archive at the end of `file`; raise `ArchiveError` if it was not written so."""
+    """Return the tree in the archive at the end of `file`; raise ArchiveError if `write_archive` did not write it."""
     try:
         with zipfile.ZipFile(file) as archive:
             found = archive.infolist()
             members = {each.filename: each for each in found}
             packed = any(each.compress_type != zipfile.ZIP_STORED for each in found)
             if packed or sum(each.file_size for each in found) > file.seek(0, io.SEEK_END):
-                raise ArchiveError("it unpacks to more than was written")
+                raise ArchiveError("its contents are larger than the file")
             if len(members) < len(found):
-                raise ArchiveError("two arrays have one name")
+                raise ArchiveError("two arrays have the same name")
             tree = _with_arrays(json.loads(archive.read(members.pop(_TEXT))), archive, members)
     except ArchiveError:
         raise
     except Exception as error:  # zipfile and json raise all sorts of errors
-        raise ArchiveError(f"it is no archive as it was written: {error!r:.80}") from None
+        raise ArchiveError(f"it is not a valid archive: {error!r:.80}") from None
     if members:
-        raise ArchiveError(f"nothing belongs to {next(iter(members))!r:.80}")
+        raise ArchiveError(f"the array {next(iter(members))!r:.80} is not used")
     return tree
 
 
 def _with_arrays(value: Any, archive: zipfile.ZipFile, left: dict[str, zipfile.ZipInfo]) -> Any:
-    """Put the arrays where they belong, each in one place only: those that are `left` are still to come."""
+    """Insert the arrays into the tree, each in one place only; `left` holds those that are not used yet."""
     if isinstance(value, list):
         return [_with_arrays(each, archive, left) for each in value]
     if not isinstance(value, dict):
@@ -113,10 +114,10 @@ def _with_arrays(value: Any, archive: zipfile.ZipFile, left: dict[str, zipfile.Z
 
 
 def _array(part: bytes) -> np.ndarray:
-    """Return what a .npy file holds."""
+    """Return the array in a .npy file."""
     header = _HEADER.match(part)
     if header is None:
-        raise ArchiveError("an array has another header than numpy writes")
+        raise ArchiveError("the header of an array is invalid")
     kind, by_columns, lengths = (group.decode("ascii") for group in header.groups())
     values = np.frombuffer(part, np.dtype(kind), offset=header.end())
     shape = tuple(map(int, lengths.replace(",", " ").split()))

@@ -1,7 +1,8 @@
-"""The state of a solve in a file, from which it can go on as if nothing had happened.
+"""The checkpoint file, from which a solve can be resumed as if it had not been interrupted.
 
-The file begins with a line of JSON: what the solve is of (its fingerprint), and a checksum of all. What follows is the
-state as plain data (see `rowsolve.checkpoint.state`), an archive of arrays and text, none of which is ever called.
+The file begins with a line of JSON: the fingerprint, which identifies the data and the arguments of the solve, and a
+checksum of the file. The state follows as plain data (see `rowsolve.checkpoint.state`), in an archive of arrays and
+text, none of which is ever executed.
 """
 
 from __future__ import annotations
@@ -29,46 +30,46 @@ __all__ = ["Checkpoint", "digest", "memory_in"]
 
 SECONDS = 5.0  # between two checkpoints; ROWSOLVE_CHECKPOINT_SECONDS changes it
 _MAGIC, _VERSION = "rowsolve checkpoint", 2
-_MOST_OF_THE_TIME = 0.05  # that writing may take
+_MOST_OF_THE_TIME = 0.05  # the largest share of the time that writing may take
 _LONGEST_LINE, _AT_ONCE = 1 << 20, 1 << 20  # bytes
 
 
 class Checkpoint:
-    """A file that is replaced every few seconds by the state of now, whole or not at all.
+    """A file to which the current state is written every few seconds, atomically.
 
     Parameters
     ----------
     path : path
     fingerprint : dict
-        What the solve is of: numbers and text. A file with another one is refused.
+        Numbers and text that identify the data and the arguments. A file with another fingerprint raises ValueError.
     resume : bool
-        Whether an older file is to be gone on from. If there is one and it is not, that is an error, not its end.
+        Whether to resume from an existing file. If False, an existing file raises FileExistsError and is kept.
     """
 
     def __init__(self, path: str | os.PathLike[str], fingerprint: dict[str, Any], *, resume: bool) -> None:
         self.path = Path(path)
         if self.path.exists() and not resume:
             raise FileExistsError(
-                f"{self.path}: exists already: go on from it with resume=True (--resume), or remove it."
+                f"{self.path}: exists already. Try resume=True (--resume) to resume from it, or remove it."
             )
         self._output, self._fingerprint = OutputFile(self.path, ("",), force=True), fingerprint
         self._seconds = float(os.environ.get("ROWSOLVE_CHECKPOINT_SECONDS", SECONDS))
         self._next = time.monotonic() + self._seconds
-        self.trouble = ""  # why the last one could not be written, in a sentence
+        self.trouble = ""  # the message, if the last one could not be written
 
     @property
     def due(self) -> bool:
-        """Whether it is time to write one."""
+        """Whether it is time to write a checkpoint."""
         return time.monotonic() >= self._next
 
     def save(self, state: Callable[[], Any]) -> None:
-        """Write what `state` returns. A failure is a warning, also that there is something that cannot be saved."""
+        """Write what `state` returns. Warn if that fails, or if part of the state cannot be saved."""
         started = time.monotonic()
         try:
             self._output.write(partial(self._write, state))
             self.trouble = ""
         except (OSError, TypeError) as error:
-            left = "the last good one is still there" if self.path.exists() else "there is none"
+            left = "the previous one is kept" if self.path.exists() else "there is no previous one"
             self.trouble = f"The last checkpoint could not be written, {left}: {error}"
             warnings.warn(self.trouble, RuntimeWarning, stacklevel=2)
         now = time.monotonic()
@@ -82,22 +83,28 @@ class Checkpoint:
         file.write(body)
 
     def load(self) -> Any:
-        """Return the state in the file; None if there is no file. Raise if it is of another solve, or damaged."""
+        """Return the state in the file; None if there is no file.
+
+        Raises
+        ------
+        ValueError
+            If the file is damaged, or the checkpoint of another solve.
+        """
         if not self.path.exists():
             return None
         with _opened(self.path) as (head, file):
             others = [key for key, value in self._fingerprint.items() if head["fingerprint"].get(key) != value]
             if others:
                 raise ValueError(
-                    f"{self.path}: is the checkpoint of another solve: {', '.join(others)} "
-                    f"{'is' if len(others) == 1 else 'are'} not the same. Remove it to begin anew."
+                    f"{self.path}: is the checkpoint of another solve, with different {', '.join(others)}. "
+                    "Remove it to start over."
                 )
             with self.looked_at():
                 return read_archive(file)
 
     @contextmanager
     def looked_at(self) -> Iterator[None]:
-        """Say of the file what turns out to be wrong with the state that it holds."""
+        """Turn errors in the state that was read into a ValueError that names the file."""
         try:
             yield
         except (ArchiveError, StateError) as error:
@@ -105,11 +112,11 @@ class Checkpoint:
         except ArithmeticError as error:
             if not _is_ours(error):
                 raise
-            raise _damaged(self.path, f"its numbers make no sense: {error}") from error
+            raise _damaged(self.path, f"its numbers are invalid: {error}") from error
 
 
 def memory_in(path: str | os.PathLike[str]) -> int | None:
-    """Return the memory that the solve in a checkpoint keeps to: what is free may have changed since it began."""
+    """Return the memory limit of the solve in a checkpoint, as the free memory may have changed since it started."""
     if not Path(path).exists():
         return None
     with _opened(Path(path)) as (head, _):
@@ -119,12 +126,12 @@ def memory_in(path: str | os.PathLike[str]) -> int | None:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[dict[str, Any], IO[bytes]]]:
-    """Give the first line and the file for the time of a block; raise if they are not what was written."""
+    """Yield the first line and the open file; raise ValueError if they are damaged."""
     with path.open("rb") as file:
         head = _head_of(path, file.readline(_LONGEST_LINE))
         start = file.tell()
         if file.seek(0, io.SEEK_END) - start != head["bytes"]:
-            raise _damaged(path, "it is not as long as it was")
+            raise _damaged(path, "its length is wrong")
         file.seek(start)
         if _checksum(head, iter(partial(file.read, _AT_ONCE), b"")) != head["sha256"]:
             raise _damaged(path, "its checksum is wrong")
@@ -132,28 +139,28 @@ def _opened(path: Path) -> Iterator[tuple[dict[str, Any], IO[bytes]]]:
 
 
 def _head_of(path: Path, line: bytes) -> dict[str, Any]:
-    """Return the first line of a file."""
+    """Return the JSON object in the first line of a file."""
     found = re.fullmatch(rb"%b (\d{1,9}) (\{.*\})\n" % _MAGIC.encode(), line)
     if found is None:
-        raise _damaged(path, "it does not begin as one")
+        raise _damaged(path, "its first line is invalid")
     if int(found[1]) != _VERSION:
         which = "an older" if int(found[1]) < _VERSION else "a newer"
-        raise ValueError(f"{path}: is a checkpoint of {which} version of rowsolve: remove it to begin anew.")
+        raise ValueError(f"{path}: is a checkpoint of {which} version of rowsolve. Remove it to start over.")
     try:
         head = json.loads(found[2])
     except (ValueError, RecursionError):
-        raise _damaged(path, "it does not begin as one") from None
+        raise _damaged(path, "its first line is invalid") from None
     if head.keys() != {"fingerprint", "bytes", "sha256"} or not isinstance(head["fingerprint"], dict):
-        raise _damaged(path, "it does not begin as one")
+        raise _damaged(path, "its first line is invalid")
     return head
 
 
 def _damaged(path: Path, why: Any) -> ValueError:
-    return ValueError(f"{path}: is damaged or not a checkpoint of rowsolve: remove it to begin anew ({why}).")
+    return ValueError(f"{path}: is damaged or not a checkpoint of rowsolve ({why}). Remove it to start over.")
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Tell whether an error comes from us, and not from a callback or a method of the caller."""
+    """Return whether an error was raised in rowsolve, and not in a callback or a method of the caller."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

@@ -1,13 +1,13 @@
-"""The state of the parts of a solve as plain data, and back: numbers, text, arrays, lists and dicts of them.
+"""Conversion of the parts of a solve to plain data and back: numbers, text, arrays, and lists and dicts of these.
 
-A part names what it saves in `saved`: a dict of its attributes, each with its *kind*, and in `derived` those that it
-makes anew. `state_of` takes the attributes; `fill` puts them back after their kinds have looked at them. A kind is a
-function that takes a value that was read, and the sizes of the system, and returns the value; it raises `StateError` if
-that is not what the attribute can be. Compiled code does not look where it writes, so nothing may get there that is of
-another shape, or a row that A does not have.
+A part lists the attributes to save in `saved`, a dict from the name to its *kind*, and those that are recomputed in
+`derived`. `state_of` returns the saved attributes; `fill` restores them after their kinds have validated them. A kind
+is a function of a value and of the sizes of the system that returns the value, or raises `StateError` if the attribute
+cannot have that value. Kernels do not check bounds, so arrays of another shape and rows that A does not have must not
+reach them.
 
-Nothing that is read is ever called, nor does it tell which class is made of it: that is what the arguments of the solve
-tell, which are those of the one that was saved.
+Nothing that is read is ever executed, nor does it determine which classes are created: that follows from the arguments
+of the solve, which are the same as when it was saved.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ __all__ = [
     "restart", "row_number", "row_numbers", "sided", "state_of", "state_of_generator", "text", "tuple_of",
 ]  # fmt: skip
 
-Sizes = dict[str, int]  # n, p, k: rows, columns, right-hand sides; v: k + 1; and what arrays of a part have in common
+Sizes = dict[str, int]  # n, p, k: rows, columns, right-hand sides; v: k + 1; and lengths that arrays of a part share
 Kind = Callable[[Any, Sizes], Any]
 
 _BIT_GENERATORS = {
     kind.__name__: kind
     for kind in (np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.Philox, np.random.SFC64)
 }
-# The largest integers in the state of a generator. Compiled code takes them for places without a look.
+# The largest integers in the state of a generator. Compiled code uses them as indices without a check.
 _LARGEST = {"pos": 624, "buffer_pos": 4, "has_uint32": 1, "uinteger": 2**32 - 1}
 _LARGEST |= {"state": 2**128 - 1, "inc": 2**128 - 1}
 
 
 class StateError(ValueError):
-    """What was read cannot be the state of this solve."""
+    """The data that was read cannot be the state of this solve."""
 
 
 def packed(value: Any) -> Any:
-    """Return `value` as plain data; raise TypeError if it is something else."""
+    """Return `value` as plain data; raise TypeError if that is not possible."""
     if value is None or isinstance(value, bool | int | float | str | np.ndarray | np.generic):
         return value
     if hasattr(value, "state"):
@@ -62,16 +62,16 @@ def packed(value: Any) -> Any:
 
 
 def plain(value: Any, name: str) -> Any:
-    """Return `value` if it is plain data as it is; raise TypeError otherwise."""
+    """Return `value` if it is plain data already; raise TypeError otherwise."""
     if not _is_plain(value):
         raise TypeError(f"the plan has `{name}`, a {type(value).__name__}: only numbers, text and arrays can be saved.")
     return value
 
 
 def check_names(others: Any, owner: type, taken: tuple[str, ...]) -> list[str]:
-    """Return the names of attributes that an object of the class `owner` may get besides those that are `taken`.
+    """Return the names of `others` if an object of the class `owner` may have these attributes besides those `taken`.
 
-    To set one must not call anything, nor hide what is called.
+    Setting one of them must neither call anything nor hide a method.
     """
     if not isinstance(others, dict):
         raise StateError(f"others: expected attributes, got {_words(others)}")
@@ -88,15 +88,16 @@ def _is_plain(value: Any) -> bool:
 
 
 def state_of(part: Any) -> dict[str, Any]:
-    """Return what `part` saves. Raise TypeError if it has an attribute that it neither saves nor can make anew."""
+    """Return the saved attributes of `part`; raise TypeError if it has one that is neither in `saved` nor `derived`."""
     forgotten = vars(part).keys() - part.saved.keys() - set(part.derived)
     if forgotten:
-        raise TypeError(f"{type(part).__name__} does not say how to save {', '.join(sorted(forgotten))}.")
+        names = ", ".join(sorted(forgotten))
+        raise TypeError(f"{type(part).__name__} has attributes that are neither in `saved` nor in `derived`: {names}.")
     return {name: packed(getattr(part, name)) for name in part.saved}
 
 
 def fill(part: Any, state: Any, sizes: Sizes, besides: tuple[str, ...] = ()) -> None:
-    """Put what a state that was read has of the attributes of `part` into it; there must be the keys `besides`, too."""
+    """Set the attributes of `part` to those in `state`, after validation; the keys `besides` must be there, too."""
     check_keys(state, (*part.saved, *besides))
     own = dict(sizes)
     for name, kind in part.saved.items():
@@ -108,7 +109,7 @@ def fill(part: Any, state: Any, sizes: Sizes, besides: tuple[str, ...] = ()) -> 
 
 
 def check_keys(state: Any, expected: Any) -> None:
-    """Raise unless `state` is a dict with the `expected` keys, all of them and no others."""
+    """Raise StateError unless `state` is a dict with exactly the `expected` keys."""
     if not isinstance(state, dict):
         raise StateError(f"expected {', '.join(expected)}, got {_words(state)}")
     for key in expected:
@@ -133,12 +134,12 @@ def _words(value: Any) -> str:
 
 
 def in_place(value: Any, _: Sizes) -> Any:
-    """Look for the state of a part that is there already, and is to be filled."""
+    """Accept the state of a part that exists already and is filled in place."""
     return value
 
 
 def _instance(what: str, *types: type, but: tuple[type, ...] = ()) -> Kind:
-    """Look for an instance of one of `types`, unless it is one of `but`; messages call it `what`."""
+    """Return a kind that accepts instances of `types`, except those of `but`; `what` describes them in messages."""
 
     def kind(value: Any, _: Sizes) -> Any:
         if not isinstance(value, types) or isinstance(value, but):
@@ -150,12 +151,12 @@ def _instance(what: str, *types: type, but: tuple[type, ...] = ()) -> Kind:
 
 flag = _instance("True or False", bool, np.bool_)
 text = _instance("text", str)
-number = _instance("a number", float, np.floating)  # which may be NaN
-amount = _instance("a number", int, float, np.number, but=(bool,))  # whole or not
+number = _instance("a number", float, np.floating)  # NaN included
+amount = _instance("a number", int, float, np.number, but=(bool,))  # an integer or a float
 
 
 def integer(least: float = 0, most: float | str = math.inf) -> Kind:
-    """Look for an integer from `least` to `most`, or to that size of the system."""
+    """Return a kind that accepts integers from `least` to `most`, which may be the name of a size."""
 
     def kind(value: Any, sizes: Sizes) -> Any:
         limit = sizes[most] if isinstance(most, str) else most
@@ -167,15 +168,23 @@ def integer(least: float = 0, most: float | str = math.inf) -> Kind:
 
 
 def row_number(value: Any, sizes: Sizes) -> Any:
-    """Look for the number of a row of A."""
+    """Accept the index of a row of A."""
     return integer(0, sizes["n"] - 1)(value, sizes)
 
 
 def array(*shape: int | str | None, dtype: Any = np.float64, order: str = "C", frozen: bool = False) -> Kind:
-    """Look for an array, and lay it out as given by `order`: "C", "F", or as kernels take `"vectors"` or `"many"` x.
+    """Return a kind that accepts arrays of a given shape and dtype, and converts them to the given memory layout.
 
-    Of `shape` None is any length, and a name one that is the same wherever it stands in a part. If it is `frozen` it is
-    made read-only, else writeable: to the compiler these are two types.
+    Parameters
+    ----------
+    *shape : int, str or None
+        The lengths of the axes; None for any, a name for one that must be the same throughout a part.
+    dtype : dtype or tuple of dtypes
+        The allowed data types.
+    order : {"C", "F", "vectors", "many"}
+        The layout; the last two are those of vectors, and of the iterates of several right-hand sides, in the kernels.
+    frozen : bool
+        Whether the array is made read-only; else it is made writeable. To the compiler these are two types.
     """
     dtypes = [np.dtype(each) for each in (dtype if isinstance(dtype, tuple) else (dtype,))]
 
@@ -195,13 +204,13 @@ def array(*shape: int | str | None, dtype: Any = np.float64, order: str = "C", f
 
 
 def sided(length: int | str, *, frozen: bool = False) -> Kind:
-    """Look for an array of so many numbers; of so many for each right-hand side if there are several."""
+    """Return a kind that accepts arrays of shape (length,), or (length, k) if there are k > 1 right-hand sides."""
     one, several = array(length, frozen=frozen), array(length, "k", frozen=frozen)
     return lambda value, sizes: (one if sizes["k"] == 1 else several)(value, sizes)
 
 
 def row_numbers(length: int | str | None = None, of: str = "n") -> Kind:
-    """Look for an array of numbers of rows of A, or of places in something of another size."""
+    """Return a kind that accepts arrays of row indices of A, or of indices below another size `of`."""
 
     def kind(value: Any, sizes: Sizes) -> np.ndarray:
         found = array(length, dtype=np.int64)(value, sizes)
@@ -213,25 +222,25 @@ def row_numbers(length: int | str | None = None, of: str = "n") -> Kind:
 
 
 def pack(value: Any, sizes: Sizes) -> np.ndarray:
-    """Look for a pack of cards, one for each row (see `kernels.sampling.new_cards`)."""
+    """Accept a permutation of the rows, as `kernels.sampling.new_cards` stores it."""
     found = array("n", dtype=np.int64)(value, sizes)
     row_numbers("n")(found + np.arange(found.size), sizes)
     return found
 
 
 def bits(value: Any, sizes: Sizes) -> np.ndarray:
-    """Look for a mark for each row, eight in a byte; return them as booleans."""
+    """Accept one bit per row, packed into bytes; return them as booleans."""
     found = array(-(-sizes["n"] // 8), dtype=np.uint8)(value, sizes)
     return np.unpackbits(found, count=sizes["n"]).astype(bool)
 
 
 def optional(kind: Kind) -> Kind:
-    """Look for None, or for what `kind` looks for."""
+    """Return a kind that accepts None and what `kind` accepts."""
     return lambda value, sizes: None if value is None else kind(value, sizes)
 
 
 def listed(kind: Kind, length: int | str | None = None) -> Kind:
-    """Look for a list of what `kind` looks for."""
+    """Return a kind that accepts lists of what `kind` accepts."""
 
     def look(value: Any, sizes: Sizes) -> list[Any]:
         expected = sizes[length] if isinstance(length, str) else length
@@ -243,7 +252,7 @@ def listed(kind: Kind, length: int | str | None = None) -> Kind:
 
 
 def tuple_of(*kinds: Kind) -> Kind:
-    """Look for a tuple, a kind for each place."""
+    """Return a kind that accepts tuples, with a kind for each element."""
 
     def look(value: Any, sizes: Sizes) -> tuple[Any, ...]:
         if not isinstance(value, list) or len(value) != len(kinds):
@@ -254,7 +263,7 @@ def tuple_of(*kinds: Kind) -> Kind:
 
 
 def named(make: Callable[..., Any], **kinds: Kind) -> Kind:
-    """Look for a named tuple or a frozen dataclass, a kind for each field."""
+    """Return a kind that accepts a named tuple or a frozen dataclass, with a kind for each field."""
 
     def look(value: Any, sizes: Sizes) -> Any:
         check_keys(value, kinds)
@@ -264,7 +273,7 @@ def named(make: Callable[..., Any], **kinds: Kind) -> Kind:
 
 
 def member(kind: type[Enum]) -> Kind:
-    """Look for the name of one of an enumeration; return that."""
+    """Return a kind that accepts the name of a member of an enumeration and returns the member."""
 
     def look(value: Any, _: Sizes) -> Enum:
         if not isinstance(value, str) or value not in kind.__members__:
@@ -275,17 +284,17 @@ def member(kind: type[Enum]) -> Kind:
 
 
 def state_of_generator(rng: np.random.Generator) -> Any:
-    """Return where a generator has got to; raise TypeError if it is not one of numpy's."""
+    """Return the state of a generator; raise TypeError unless its bit generator is one of numpy's."""
     if type(rng.bit_generator) not in _BIT_GENERATORS.values():
-        raise TypeError(f"a generator by {type(rng.bit_generator).__name__} cannot be saved: use one of numpy's.")
+        raise TypeError(f"bit generator {type(rng.bit_generator).__name__} cannot be saved. Try one of numpy's.")
     return packed(rng.bit_generator.state)
 
 
 def generator_of(state: Any) -> np.random.Generator:
-    """Return a generator in the state that was read."""
+    """Return a generator with the state that was read."""
     name = state.get("bit_generator") if isinstance(state, dict) else None
     if not isinstance(name, str) or name not in _BIT_GENERATORS:
-        raise StateError(f"expected the state of a generator of numpy, got {_words(name)}")
+        raise StateError(f"expected the state of a numpy generator, got {_words(name)}")
     found = np.random.Generator(_BIT_GENERATORS[name](0))
     _check_like(state, found.bit_generator.state, "")
     restart(found, state)
@@ -293,7 +302,7 @@ def generator_of(state: Any) -> np.random.Generator:
 
 
 def restart(rng: np.random.Generator, state: dict[str, Any]) -> None:
-    """Put a generator back to a state that `generator_of` has looked at."""
+    """Set a generator to a state that `generator_of` has validated."""
     rng.bit_generator.state = state
 
 

@@ -1,6 +1,6 @@
-"""Copies of a matrix in another format, and in the order of its clusters.
+"""Conversion of a matrix to another format, and to the order of its clusters.
 
-Files are written whole or not at all, and never over one that is being read.
+Files are written atomically, and never replace a file that is being read.
 
 May import: `_validate`, `methods`, `partition`, `problem`, `sources`.
 """

@@ -1,4 +1,4 @@
-"""An order of the rows in which every block of `cluster-block` is one contiguous read."""
+"""An order of the rows in which each block of `cluster-block` is contiguous."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from rowsolve.sources.finite import column_words, first_not_finite
 
 __all__ = ["ARRAYS", "BYTES_PER_ROW", "Arrangement", "arrange"]
 
-BYTES_PER_ROW = 64  # of memory: the label, the number and the rank of a row, sorted and not
-_RUN = 32  # rows of the sample that are next to each other, so that few places are read
+BYTES_PER_ROW = 64  # of memory: the label, index and rank of a row, sorted and unsorted
+_RUN = 32  # consecutive rows of the sample, so that few places are read
 
 
 class Arrangement(NamedTuple):
@@ -24,14 +24,15 @@ class Arrangement(NamedTuple):
     Attributes
     ----------
     rows : ndarray of shape (n,)
-        The row of the source that comes first, second, …; rows of zeros, which are in no block, come last.
+        The rows of the source in their new order; rows of zeros, which are in no block, come last.
     labels : ndarray of shape (n,)
         Their clusters; -1 for a row of zeros.
     starts : ndarray
-        Block ``t`` is rows ``starts[t]`` to ``starts[t + 1]`` of the target.
+        Block ``t`` consists of rows ``starts[t]`` to ``starts[t + 1]`` of the target.
     centroids : ndarray of shape (k, p)
     targets : ndarray of shape (k,) or None
-        ``<centroids[l], x> = targets[l]`` holds for the solution of a consistent system. None without one b.
+        ``<centroids[l], x> = targets[l]`` holds for the solution of a consistent system. None unless there is exactly
+        one right-hand side.
     """
 
     rows: np.ndarray
@@ -41,7 +42,7 @@ class Arrangement(NamedTuple):
     targets: np.ndarray | None
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return those that there are, by name."""
+        """Return the arrays that are not None, by name."""
         return {name: values for name, values in self._asdict().items() if values is not None}
 
 
@@ -51,10 +52,10 @@ ARRAYS = list(Arrangement._fields)
 def arrange(
     rows: Store, b: Store | None, n_clusters: int, rng: np.random.Generator, step: int, progress: Callable[[int], None]
 ) -> Arrangement:
-    """Cluster the rows by direction in one pass, `step` of them at a time, and put them in blocks.
+    """Cluster the rows by direction in one pass, `step` rows at a time, and arrange them in blocks.
 
-    The t-th rows of all clusters, in the order of `rows`, form block t. So whoever writes the blocks reads `rows`
-    front to back for each cluster, and not here and there.
+    The t-th rows of all clusters, in the order of `rows`, form block t. So writing the blocks reads `rows`
+    sequentially within each cluster.
     """
     if n_clusters > rows.shape[0]:
         raise ValueError(f"`cluster` must be at most the number of rows, {rows.shape[0]}, got {n_clusters}.")
@@ -67,7 +68,7 @@ def arrange(
 
 
 def _sample(n_rows: int, n_clusters: int, rng: np.random.Generator) -> np.ndarray:
-    """Return rows to start from: short runs at random places."""
+    """Return the rows from which the initial centroids are chosen: short runs at random places."""
     wanted = min(n_rows, sample_size(n_clusters))
     run = min(_RUN, max(1, wanted // n_clusters))
     firsts = rng.permutation(-(-n_rows // run))[: -(-wanted // run)] * run
@@ -81,13 +82,13 @@ def _pieces(rows: Store, b: Store | None, step: int, progress: Callable[[int], N
 
 
 def _system(rows: Store, b: Store | None, numbers: np.ndarray) -> System:
-    """Return some of the equations; without b, all right-hand sides are zero."""
+    """Return the equations with these indices; without b, all right-hand sides are zero."""
     part = rows.take(numbers)
     odd = first_not_finite(part)
     if odd is not None:
         raise ValueError(
-            f"{rows.name}: row {numbers[odd.row]} has {odd.value} in {column_words(rows.columns, odd.column)}, and so "
-            "belongs to no cluster: remove or repair such rows."
+            f"{rows.name}: row {numbers[odd.row]} has {odd.value} in {column_words(rows.columns, odd.column)}, so it "
+            "cannot be clustered. Try removing or repairing such rows."
         )
     sides = np.zeros(numbers.size) if b is None else np.asarray(b.take(numbers), dtype=float)
     return System(open_rows(part), np.ascontiguousarray(sides[:, 0] if sides.shape[1:] == (1,) else sides))

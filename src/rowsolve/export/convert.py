@@ -1,4 +1,4 @@
-"""Rows from one format into another, a few at a time."""
+"""Conversion of a matrix from one format to another, a few rows at a time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rowsolve.sources.writers import WRITERS, Layout, NpyWriter, Writer
 
 __all__ = ["convert"]
 
-_COPIES = 4  # of the rows in hand: as read, as converted, and what libraries make of them on their way
+_COPIES = 4  # of the rows that are read at once: as read, as converted, and those that libraries make
 
 
 def convert(
@@ -40,51 +40,54 @@ def convert(
     allow_nan: bool = False,
     progress: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> tuple[int, int]:
-    """Write the rows of `source` to `target`, in the format of its ending, without having all of them in memory.
+    """Convert a matrix to another format, without reading all of it into memory.
 
-    `target` is written under another name, flushed to the disk and renamed at the end: a failure leaves nothing
-    half-written, and an older file as it was.
+    `target` is written under a temporary name, flushed to the disk and renamed at the end: if the conversion fails,
+    there is no incomplete file, and an existing one is unchanged.
 
     Parameters
     ----------
     source : path, array, scipy sparse matrix, callable or Store
-        Anything that `rowsolve.solve` takes for A, of any size. A sparse matrix stays sparse in HDF5, Zarr, .npz and
+        Anything that `rowsolve.solve` accepts as A, of any size. A sparse matrix stays sparse in HDF5, Zarr, .npz and
         .mtx.
     target : path
-        Ending in .npy, .npz, .mtx, .mtx.gz, .csv, .h5, .hdf5, .zarr or .parquet; ``rows.h5:/name`` names the dataset.
+        A file ending in .npy, .npz, .mtx, .mtx.gz, .csv, .h5, .hdf5, .zarr or .parquet; ``rows.h5:/name`` names the
+        dataset.
     rhs : path or array_like of shape (n,) or (n, k), optional
-        The right-hand side to be stored along: as dataset ``b`` in HDF5 and Zarr, as a column of .parquet and .csv,
-        else in a file beside (``rows.b.npy`` for ``rows.npy``). A callable `source` brings its own.
+        The right-hand side to store with the matrix: as dataset ``b`` in HDF5 and Zarr, as columns of .parquet and
+        .csv, else in a separate file (``rows.b.npy`` for ``rows.npy``). A callable `source` provides it itself.
     memory : int or str
-        Bytes that may be used for rows, such as ``"1GB"``. The formats .npz and .mtx are read and written in one piece.
+        Memory limit for the rows, in bytes or as in ``"1GB"``. The formats .npz and .mtx are read and written in one
+        piece.
     chunk : int, optional
-        Rows to be stored together in HDF5, Zarr and Parquet; about 1 MB of them if not given (8 MB in Parquet).
+        Rows per chunk in HDF5 and Zarr, and per row group in Parquet; by default about 1 MB (8 MB in Parquet).
     dtype : {"float32", "float64"}, optional
-        Of the numbers written; if not given, float32 stays float32, and all else becomes float64.
+        Data type of the matrix in `target`. By default float32 is kept, and everything else becomes float64.
     cluster : int, optional
-        Cluster the rows by direction into so many clusters, in one pass, and write them in blocks with one row of each:
-        what method ``"cluster-block"`` draws is then one contiguous read. Stored along, as datasets or in files
-        beside (``rows.labels.npy``): ``rows``, the original row numbers; ``labels``; ``starts`` of the blocks; the
-        equations ``centroids`` and ``targets``. Reads `source` up to ``cluster + 1`` times, and needs 64 bytes of
-        memory a row.
+        Number of clusters. If given, the rows are clustered by direction, in one pass, and written in blocks with one
+        row of each cluster, so that each block of method ``"cluster-block"`` is contiguous. Stored with the matrix, as
+        datasets or in separate files (``rows.labels.npy``), are ``rows``, the original row numbers; ``labels``;
+        ``starts`` of the blocks; and the equations ``centroids`` and ``targets``. Reads `source` up to ``cluster + 1``
+        times, and needs 64 bytes of memory per row.
     rng : int or numpy.random.Generator, optional
-        For the clusters.
+        Seed or generator for the clustering.
     force : bool
-        Whether to replace an older `target`, and files beside it. One that `source` or `rhs` is read from never is.
+        Whether to replace an existing `target` and the files stored with it. A file that `source` or `rhs` is read
+        from is never replaced.
     allow_nan : bool
-        Whether to write NaN and infinity as they are, and NaN for values that are missing in a table (nulls of
-        Parquet, empty cells of CSV). If not, they raise ValueError, with the file, row and column.
+        Whether to write NaN and infinity unchanged, and missing values of a table (nulls in Parquet, empty cells in
+        CSV) as NaN. If False, they raise ValueError, with the file, row and column.
     progress : callable, optional
-        Called with the rows done and the rows to do (each counts twice with `cluster`).
+        Called with the number of rows done and the total (rows count twice with `cluster`).
 
     Returns
     -------
     (int, int)
-        The rows and columns written.
+        The numbers of rows and columns written.
     """
     limit = _validate.memory_of(memory)
     if rng is not None and cluster is None:
-        raise ValueError("`rng` (--seed) is for the clusters: choose how many with `cluster`.")
+        raise ValueError("`rng` (--seed) is used for clustering only, which requires `cluster`.")
     with ExitStack() as stack:
         rows, b = _open(source, rhs, stack, allow_nan=allow_nan)
         path, place = split_place(target)
@@ -109,7 +112,7 @@ def _write_clustered(
     rows: Store, b: Store | None, n_clusters: int, rng: np.random.Generator, step: int, take: _Taking, out: _Target,
     progress: Callable[[int, int], None],
 ) -> None:  # fmt: skip
-    """Write the rows in blocks with one row of each cluster, and all that was learned of the clusters."""
+    """Write the rows in blocks with one row of each cluster, and the arrays that describe the clusters."""
     n_rows = rows.shape[0]
     found = arrange(rows, b, n_clusters, rng, step, lambda done: progress(done, 2 * n_rows))
     for start, stop in rows.pieces(step):
@@ -120,17 +123,17 @@ def _write_clustered(
 
 
 def _open(source: Any, rhs: Any, stack: ExitStack, *, allow_nan: bool) -> tuple[Store, Store | None]:
-    """Open the rows and the right-hand side, which comes with the rows if `rhs` is None."""
+    """Open the rows and the right-hand side, which may be provided by `source` if `rhs` is None."""
     if rhs is None:
         rows = stack.enter_context(opened(source, allow_nan=allow_nan))
         return rows, None if rows.rhs is None else ArrayStore(f"b of {rows.name}", rows.rhs)
     rows, b = open_system(source, rhs, allow_nan=allow_nan)
     for store in (rows, b):
-        if store is not source and store is not rhs:  # those that the caller has opened stay open
+        if store is not source and store is not rhs:  # stores that the caller has opened are left open
             stack.callback(store.close)
-    if b.sparse:  # it was in memory before, or takes as little as the indices of its rows
+    if b.sparse:  # it was in memory before, or takes no more than the indices of its rows
         b = ArrayStore(b.name, b.read(0, b.shape[0]).toarray())
-    if b.shape[0] == 1 and b.shape[1] == rows.shape[0]:  # a row, as .csv files may hold it
+    if b.shape[0] == 1 and b.shape[1] == rows.shape[0]:  # a matrix of one row, as in .csv files
         b = ArrayStore(b.name, b.read(0, 1)[0])
     if b.shape[0] != rows.shape[0]:
         raise ValueError(f"{b.name}: must have one entry per row of A: expected {rows.shape[0]}, got {b.shape[0]}.")
@@ -140,10 +143,10 @@ def _open(source: Any, rhs: Any, stack: ExitStack, *, allow_nan: bool) -> tuple[
 def _layout(
     rows: Store, b: Store | None, path: Path, place: str, chunk: int | None, dtype: str | None, limit: float
 ) -> Layout:
-    """Decide how the rows will be stored."""
+    """Return how the rows will be stored."""
     writer = WRITERS[ending_of(path)]
     if place and writer.extra_arrays != "datasets":
-        raise ValueError(f"{path}: holds one matrix only: leave `:{place}` away.")
+        raise ValueError(f"{path}: holds a single matrix: remove `:{place}`.")
     if dtype not in (None, "float32", "float64"):
         raise ValueError(f"`dtype` must be 'float32' or 'float64', got {dtype!r}.")
     kept = np.dtype(dtype or rows.dtype)
@@ -153,7 +156,7 @@ def _layout(
         room = min(writer.chunk_bytes, (limit - rows.least_bytes) / _COPIES)
         chunk = max(1, int(room / max(1.0, n_bytes)))
     elif not writer.chunk_bytes or sparse:
-        raise ValueError(f"{path}: {'sparse rows have' if sparse else 'this format has'} no chunks of rows to choose.")
+        raise ValueError(f"{path}: `chunk` does not apply to {'sparse matrices' if sparse else 'this format'}.")
     else:
         positive_integer("chunk", chunk)
     n_rhs = 0 if b is None else b.shape[1]
@@ -165,45 +168,45 @@ def _layout(
 
 
 def _without_arrangement(rows: Store, n_clusters: int, limit: float) -> float:
-    """Return the memory that is left for rows when their order and the centroids are known."""
+    """Return the memory that remains for rows besides their order and the centroids."""
     positive_integer("cluster", n_clusters)
     needed = BYTES_PER_ROW * rows.shape[0] + 8 * n_clusters * rows.shape[1]
     if 2 * needed > limit:
         raise ValueError(
-            f"{limit / 1e6:.3g} MB of memory are too little: the order of {rows.shape[0]:,} rows and the centroids "
+            f"{limit / 1e6:.3g} MB of memory are not enough: the order of {rows.shape[0]:,} rows and the centroids "
             f"take {needed / 1e6:,.3g} MB. Allow {np.ceil(2 * needed / 1e6):,.0f} MB."
         )
     return limit - needed
 
 
 def _rows_at_once(rows: Store, path: Path, layout: Layout, limit: float) -> int:
-    """Return how many rows are read and written at once: whole chunks of the target, within the memory."""
+    """Return how many rows to read and write at once: whole chunks of the target, within the memory limit."""
     wide = rows.shape[1] * layout.dtype.itemsize
     n_bytes = rows.bytes_per_row if layout.sparse else max(rows.bytes_per_row, wide)
     whole = 2 * n_bytes * rows.shape[0]
     if WRITERS[ending_of(path)].in_one_piece and whole > limit:
         raise ValueError(
-            f"{path}: this format is written in one piece, which takes {np.ceil(whole / 1e6):,.0f} MB of memory: allow "
-            "so much, or choose .npy, .h5, .zarr, .parquet or .csv."
+            f"{path}: this format is written in one piece, which takes {np.ceil(whole / 1e6):,.0f} MB of memory. Allow "
+            "as much, or try .npy, .h5, .zarr, .parquet or .csv."
         )
     needed = rows.least_bytes + _COPIES * n_bytes * layout.chunk
     if needed > limit:
         raise ValueError(
-            f"{limit / 1e6:.3g} MB of memory are too little: the least that can be read of {rows.name} takes "
-            f"{rows.least_bytes / 1e6:.3g} MB, and {layout.chunk} rows are written together. Allow "
-            f"{np.ceil(needed / 1e6):,.0f} MB, or smaller chunks."
+            f"{limit / 1e6:.3g} MB of memory are not enough: the smallest read from {rows.name} takes "
+            f"{rows.least_bytes / 1e6:.3g} MB, and {layout.chunk} rows are written at once. Allow "
+            f"{np.ceil(needed / 1e6):,.0f} MB, or try smaller chunks."
         )
     return int((limit - rows.least_bytes) / (_COPIES * n_bytes * layout.chunk)) * layout.chunk
 
 
 class _Taking:
-    """Rows and their right-hand sides, as they will be written: without NaN and infinity, unless these are allowed."""
+    """Reads rows and right-hand sides in the dtype of the target; raises for NaN and infinity unless `allow_nan`."""
 
     def __init__(self, rows: Store, b: Store | None, dtype: np.dtype, *, allow_nan: bool) -> None:
         self._rows, self._b, self._dtype, self._allow_nan = rows, b, dtype, allow_nan
 
     def __call__(self, numbers: range | np.ndarray) -> tuple[Any, np.ndarray | None]:
-        """Return the rows with these numbers."""
+        """Return the rows with these indices and their right-hand sides."""
         b = None if self._b is None else self._checked(self._b, numbers, np.dtype(float))
         return self._checked(self._rows, numbers, self._dtype), b
 
@@ -212,15 +215,15 @@ class _Taking:
         odd = None if self._allow_nan else first_not_finite(found)
         if odd is not None:
             raise ValueError(
-                f"{self._place(store, numbers, odd)}: remove or repair such rows, or --allow-nan (allow_nan=True) to "
-                "write them as they are."
+                f"{self._place(store, numbers, odd)}. Try removing or repairing such rows, or --allow-nan "
+                "(allow_nan=True) to write them unchanged."
             )
         try:
             with np.errstate(over="raise"):
                 return found.astype(dtype, copy=False)
         except FloatingPointError:
             odd = _first_too_large(found.toarray() if store.sparse else found, dtype)
-            raise ValueError(f"{self._place(store, numbers, odd)}, too large for {dtype}: write float64.") from None
+            raise ValueError(f"{self._place(store, numbers, odd)}, too large for {dtype}. Try float64.") from None
 
     def _place(self, store: Store, numbers: range | np.ndarray, odd: Odd) -> str:
         column = f" in {column_words(store.columns, odd.column)}" if store.ndim == 2 else ""
@@ -234,7 +237,7 @@ def _first_too_large(rows: np.ndarray, dtype: np.dtype) -> Odd:
 
 
 def _names_beside(b: Store | None, path: Path, *, clustered: bool) -> list[str]:
-    """Return the names of what the format of `path` cannot hold: each has a file of its own."""
+    """Return the names of the arrays that the format of `path` cannot hold, which get separate files."""
     extra_arrays = WRITERS[ending_of(path)].extra_arrays
     names = ["b"] if b is not None and extra_arrays == "files" else []
     if clustered and extra_arrays != "datasets":
@@ -243,13 +246,13 @@ def _names_beside(b: Store | None, path: Path, *, clustered: bool) -> list[str]:
 
 
 def _outputs(path: Path, beside: list[str], read: dict[str, tuple[Path, ...]], *, force: bool) -> dict[str, OutputFile]:
-    """Find out, before anything is read, that all files can be written; return them by name, `path` by none."""
+    """Check, before anything is read, that all files can be written; return them by name (that of `path` is empty)."""
     places = {"": path, **{name: _beside(path, name) for name in beside}}
     found: dict[str, OutputFile] = {}
     for name, place in places.items():
         ending = ending_of(place)
         if ending == ".zarr" and place.exists() and not (place.is_dir() and is_zarr(place)):
-            raise FileExistsError(f"{place}: is no Zarr store, so it is not replaced: move it away.")
+            raise FileExistsError(f"{place}: exists and is not a Zarr store, so it is not replaced. Try another name.")
         taken = {f"{other or 'OUT'} is written to": (output.path,) for other, output in found.items()}
         found[name] = OutputFile(
             place, (ending,), folder=ending == ".zarr", force=force, by="--force (force=True)",
@@ -259,7 +262,7 @@ def _outputs(path: Path, beside: list[str], read: dict[str, tuple[Path, ...]], *
 
 
 class _Target:
-    """The file being written, and those beside it."""
+    """The file being written, and the separate files that belong to it."""
 
     def __init__(self, rows: Writer, b: Writer | None, open_beside: Callable[[str, Layout], Writer]) -> None:
         self._rows, self._b, self._open_beside = rows, b, open_beside
@@ -271,7 +274,7 @@ class _Target:
             self._b.add(b)
 
     def add_array(self, name: str, values: np.ndarray) -> None:
-        """Write what else belongs to the rows."""
+        """Write another array, into the same file or a separate one."""
         if self._rows.extra_arrays == "datasets":
             self._rows.add_array(name, values)
         else:
@@ -280,7 +283,7 @@ class _Target:
 
 @contextmanager
 def _target(outputs: dict[str, OutputFile], layout: Layout) -> Iterator[_Target]:
-    """Write to all `outputs`; they appear at the end, the rows the last."""
+    """Open all `outputs` for writing; they appear under their names at the end, the matrix last."""
     kind = WRITERS[ending_of(outputs[""].path)]
     with ExitStack() as stack:
         rows, b = stack.enter_context(_written(outputs[""], kind, layout)), None
@@ -295,19 +298,19 @@ def _target(outputs: dict[str, OutputFile], layout: Layout) -> Iterator[_Target]
 
 
 def _beside(path: Path, name: str) -> Path:
-    """Return the file beside `path` for what it cannot hold itself."""
+    """Return the separate file for the array `name`, which the format of `path` cannot hold."""
     return path.with_name(f"{path.name[: -len(ending_of(path))]}.{name}.npy")
 
 
 @contextmanager
 def _written(output: OutputFile, kind: type[Writer], layout: Layout) -> Iterator[Writer]:
-    """Write a file whole or not at all."""
+    """Write a file atomically."""
     with output.beside() as part:
         writer = kind(part, layout)
         try:
             yield writer
             writer.finish()
         except BaseException:
-            with suppress(Exception):  # what a library says about its half-written file
+            with suppress(Exception):  # a library may complain about its incomplete file
                 writer.close()
             raise

@@ -1,4 +1,4 @@
-"""Files that are either written whole or not at all, and never in the place of one that is still needed."""
+"""Files that are written atomically and never replace one that is still needed."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ import numpy as np
 __all__ = ["OutputFile", "make_sure_apart", "write_vector"]
 
 
-_SYNCS_AT_ONCE = 16  # the disk takes many files together in about the time of one
+_SYNCS_AT_ONCE = 16  # flushing several files together takes about as long as one
 
 
 class OutputFile:
-    """A file, or a folder, to be written later: whether that can be done is found out now.
+    """A file or folder to be written later; that it can be written is checked now.
 
-    It is written beside its place under another name, flushed to the disk, and then renamed, so that no
-    half-written file is ever seen and an older one survives a failure.
+    It is written to the same directory under a temporary name, flushed to the disk, and then renamed, so that an
+    incomplete file is never visible and an existing one survives a failure.
 
     Parameters
     ----------
     path : Path
     endings : tuple of str
-        Those that its name may have.
+        The allowed extensions.
     folder : bool
         Whether it is a folder.
     force : bool
-        Whether an older one may be replaced.
+        Whether an existing file may be replaced.
     by : str
-        What messages call `force`.
+        The name of `force` in messages.
     apart_from : mapping of str to paths
-        Files that it must not be, whatever `force` says: see `make_sure_apart`.
+        Files that it must differ from even with `force`, see `make_sure_apart`.
     """
 
     def __init__(
@@ -58,11 +58,11 @@ class OutputFile:
         if path.exists() and not os.access(path, os.W_OK):
             raise PermissionError(f"{path}: cannot be written: permission denied.")
         self.path = path
-        self._place = path.resolve()  # write through a link instead of replacing it
+        self._place = path.resolve()  # the target of a link is replaced, not the link
         self._folder = folder
         self._part: Path | None = None
         try:
-            _remove(self._open_beside())  # only to see whether it can be done
+            _remove(self._open_beside())  # fails if the directory is not writeable
         except OSError as error:
             raise type(error)(f"{path}: cannot be written: {error.strerror or error}.") from None
 
@@ -83,7 +83,7 @@ class OutputFile:
 
     @contextmanager
     def beside(self) -> Iterator[Path]:
-        """Give the name to write to; after the block, put it in its place, or remove it if the block failed."""
+        """Yield the temporary name; rename it to `path` afterwards, or remove it if the block raised."""
         try:
             self._part = self._open_beside()
             yield self._part
@@ -91,9 +91,9 @@ class OutputFile:
                 list(threads.map(_sync, [*self._part.rglob("*"), self._part]))
             mask = os.umask(0)
             os.umask(mask)
-            self._part.chmod((0o777 if self._folder else 0o666) & ~mask)  # mkstemp makes them for their owner only
+            self._part.chmod((0o777 if self._folder else 0o666) & ~mask)  # mkstemp restricts access to the owner
             _replace(self._place, self._part)
-            _sync(self._place.parent)  # without it the old name may be back after a power cut
+            _sync(self._place.parent)  # else the renaming may be lost in a power failure
         except (OSError, RuntimeError) as error:
             why = _reason(error)
             if why is None:
@@ -104,15 +104,15 @@ class OutputFile:
                 _remove(self._part)
 
     def write(self, writer: Callable[[IO[bytes]], None]) -> None:
-        """Let `writer` fill the file, then put it in its place."""
+        """Call `writer` with the open temporary file, then rename it to `path`."""
         with self.beside() as part, part.open("wb") as file:
             writer(file)
 
 
 def make_sure_apart(path: Path, others: Mapping[str, Sequence[Path]]) -> None:
-    """Raise if `path` is one of the `others` by any name, or inside or around one that is a folder.
+    """Raise ValueError if `path` is the same file as one of the `others`, is inside one of them, or contains one.
 
-    They are listed by what they are there for, as in ``{"`A` is read from": [Path("A.npy")]}``.
+    The keys of `others` say what the files are used for, as in ``{"`A` is read from": [Path("A.npy")]}``.
     """
     for what, files in others.items():
         for file in files:
@@ -122,11 +122,11 @@ def make_sure_apart(path: Path, others: Mapping[str, Sequence[Path]]) -> None:
             if _is_inside(path, file):
                 raise ValueError(f"{path}: is inside {file}, which {what}: choose another place.")
             if _is_inside(file, path):
-                raise ValueError(f"{path}: has {file} in it, which {what}: choose another name.")
+                raise ValueError(f"{path}: contains {file}, which {what}: choose another name.")
 
 
 def _is_same(one: Path, other: Path) -> bool:
-    """Tell whether both names lead to one file, which need not be there yet."""
+    """Return whether both paths lead to the same file, which need not exist yet."""
     if one.exists() and other.exists():
         return one.samefile(other)
     one, other = one.resolve(), other.resolve()
@@ -138,7 +138,7 @@ def _is_same_folder(one: Path, other: Path) -> bool:
 
 
 def _is_same_name(one: Path, other: Path) -> bool:
-    """Tell whether the file system takes the last parts of two paths for the same name: it may ignore case."""
+    """Return whether the file system treats the file names of two paths as equal: it may ignore case."""
     names = [unicodedata.normalize("NFKC", path.name).casefold() for path in (one, other)]
     if names[0] != names[1] or one.name == other.name:
         return one.name == other.name
@@ -152,7 +152,7 @@ def _is_inside(path: Path, folder: Path) -> bool:
 
 
 def _reason(error: OSError | RuntimeError) -> str | None:
-    """Return what the system says, which libraries bury in words of their own; None if it is about something else."""
+    """Return the error of the operating system, which libraries wrap in their own messages; None if there is none."""
     buried = re.search(r"errno\W*(\d+)", str(error))
     if buried:
         return os.strerror(int(buried[1]))
@@ -160,7 +160,7 @@ def _reason(error: OSError | RuntimeError) -> str | None:
 
 
 def _sync(path: Path) -> None:
-    if path.is_dir() and os.name == "nt":  # Windows knows no such thing
+    if path.is_dir() and os.name == "nt":  # Windows cannot flush a directory
         return
     handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
@@ -170,11 +170,11 @@ def _sync(path: Path) -> None:
 
 
 def _replace(place: Path, part: Path) -> None:
-    """Put `part` in its place, where an older one may be."""
+    """Rename `part` to `place`, which may exist."""
     if not place.is_dir():
         part.replace(place)
         return
-    # No call replaces a folder that is not empty: for a moment the older one stands aside.
+    # A folder that is not empty cannot be replaced atomically: the older one is moved aside for a moment.
     aside = Path(tempfile.mkdtemp(prefix=f".{place.name[:40]}.old.", dir=place.parent))
     older = place.rename(aside / place.name)
     try:
@@ -194,7 +194,7 @@ def _remove(path: Path) -> None:
 
 
 def write_vector(output: OutputFile, x: np.ndarray) -> None:
-    """Write `x` in the format that the ending of the file's name stands for."""
+    """Write `x` in the format given by the extension of the file."""
     if output.path.suffix.lower() == ".npy":
         output.write(lambda file: np.save(file, x))
     else:
