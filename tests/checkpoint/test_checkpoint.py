@@ -438,7 +438,7 @@ def test_methods_of_others__can_be_saved(method, memory, tmp_path):
 def test_plan_that_others_prepare__is_filled_with_what_it_was(tmp_path):
     options = {"rng": 0, "rtol": 1e-9, "checkpoint": tmp_path / "state"}
     assert interrupted(4, Enough, A, b, InOneOrder(), **options)
-    state = state_in(tmp_path / "state")["run"]["plan"]
+    state = state_in(tmp_path / "state")["run"]["loop"]["plan"]
     assert sorted(state["others"]) == ["counts", "kept", "label", "order", "place", "seen", "sizes"]
     assert state["others"]["seen"] > 0
 
@@ -474,7 +474,7 @@ def test_our_own_plans__say_how_to_save_all_that_they_have(method, tmp_path):
     """What they do not name would be saved as well, but not looked at when it is read."""
     interrupted(6, Enough, A, b, method, rng=0, rtol=1e-9, checkpoint=tmp_path / "state")
     if (tmp_path / "state").exists():
-        plan = state_in(tmp_path / "state")["run"]["plan"]
+        plan = state_in(tmp_path / "state")["run"]["loop"]["plan"]
         assert plan is None or plan["others"] == {}
 
 
@@ -575,7 +575,7 @@ def test_blocks_without_room_for_their_factors__go_on(tmp_path, monkeypatch):
     monkeypatch.setattr("rowsolve.methods.accelerated_block._KEPT_AT_LEAST", 0)
     path, options = tmp_path / "state", {"rng": 2, "rtol": 1e-9, "threads": 1, "max_passes": 60}
     check_states(path, (SPARSE, SPARSE @ X, rowsolve.AcceleratedBlock(P // 2)), options)
-    kept = state_in(path)["run"]["plan"]["drawn_so_far"]["kept"]
+    kept = state_in(path)["run"]["loop"]["plan"]["drawn_so_far"]["kept"]
     assert kept.any()
     assert not kept.all()
 

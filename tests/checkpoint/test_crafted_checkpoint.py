@@ -240,9 +240,9 @@ def test_changed_state__ends_in_a_solution_or_a_value_error(crafted, request):
 def test_numbers_that_make_no_sense__are_told_of_the_file(crafted):
     fingerprint, members = crafted.states[1]
     tree = json.loads(members["state.json"])
-    tree["run"]["plan"]["momentum"]["friction"] = 1e-320
-    tree["run"]["plan"]["momentum"]["window"] = 1
-    tree["run"]["plan"]["momentum"]["earlier"] = [0.0, 1]
+    tree["run"]["loop"]["plan"]["momentum"]["friction"] = 1e-320
+    tree["run"]["loop"]["plan"]["momentum"]["window"] = 1
+    tree["run"]["loop"]["plan"]["momentum"]["earlier"] = [0.0, 1]
     write_parts(crafted.path, fingerprint, {**members, "state.json": json.dumps(tree)})
     with pytest.raises(ValueError, match=rf"{DAMAGED} \(its numbers are invalid: cannot convert float infinity"):
         crafted.resume()
@@ -262,7 +262,7 @@ def test_errors_of_the_callback__are_its_own(crafted):
 def test_attributes_that_something_hangs_on__cannot_be_set(crafted, name):
     fingerprint, members = crafted.states[0]
     tree = json.loads(members["state.json"])
-    tree["run"]["plan"]["others"] = {name: 1}
+    tree["run"]["loop"]["plan"]["others"] = {name: 1}
     crafted.refuses(fingerprint, {**members, "state.json": json.dumps(tree)})
 
 

@@ -27,18 +27,19 @@ from rowsolve.checkpoint.state import (
 )
 from rowsolve.compiled.jit import hash_of_kernel_sources
 from rowsolve.engine.messages import message_of
-from rowsolve.engine.run import Run, go_on
+from rowsolve.engine.run import Run
+from rowsolve.engine.stage import Context, Stage
 from rowsolve.engine.stages import Auto
 from rowsolve.engine.warmup import warm_up
-from rowsolve.estimate.monitor import Monitor, Tolerance
-from rowsolve.estimate.step import NOTHING_YET, Findings
+from rowsolve.estimate.monitor import Tolerance
 from rowsolve.lstsq.spectrum import SPECTRUM
-from rowsolve.methods import Method
+from rowsolve.methods import Method, Refined
 from rowsolve.problem.system import System
 
 __all__ = ["Job"]
 
 _ROWS_TO_REMEMBER = 64  # of A, in a fingerprint
+_ANY = Refined()  # until `Auto` has chosen one
 _NUMBERS = listed(number)
 _HISTORY = named(
     History, method=listed(text), rows_read=listed(integer()), seconds=_NUMBERS, drop=_NUMBERS, error_estimate=_NUMBERS
@@ -80,7 +81,7 @@ class Job:
     def _go(self) -> Solution:
         self._announce()
         if self.method is not None:
-            self.run = self.run or self.begin(self.method, self.x0)
+            self.run = self.run or self.begin(self._only_stage(self.method))
             return self._solution(self.run, self.run.go())
         auto = self.auto = self.auto or self._new_auto()
         status = auto.go()
@@ -88,20 +89,17 @@ class Job:
         return self._solution(auto.run, status, auto.words, auto.remark)
 
     def _new_auto(self) -> Auto:
-        rtol = self.tolerance.rtol
-        return Auto(self.system, self.x0, rtol, self.begin, self.rng, drop=self.drop, rows_allowed=self.max_rows)
+        first = Stage(_ANY, self.x0, self.max_rows, self.check)
+        return Auto(self.system, self.tolerance.rtol, self.begin, self.rng, first, drop=self.drop)
 
-    def begin(
-        self, method: Method, x0: np.ndarray, give_up: Callable[[Monitor], Status | None] = go_on,
-        findings: Findings = NOTHING_YET,
-    ) -> Run:  # fmt: skip
-        """Return a run of `method` from `x0`, its kernels loaded; `findings` are those of earlier stages."""
-        self._load_kernels(method)
+    def begin(self, stage: Stage) -> Run:
+        """Return a run of a stage, its kernels loaded."""
+        self._load_kernels(stage.method)
         save = None if self._checkpoint is None else self.save
-        return Run(
-            method, self.system, self.tolerance, x0, self.max_rows, self.check, self.rng, self.callback, give_up,
-            self.history, save, findings=findings,
-        )  # fmt: skip
+        return Run(Context(self.system, self.tolerance, self.rng, self.history, self.callback, save), stage)
+
+    def _only_stage(self, method: Method) -> Stage:
+        return Stage(method, self.x0, self.max_rows, self.check)
 
     def _load_kernels(self, method: Method) -> None:
         system = self.system
@@ -184,7 +182,7 @@ class Job:
             self.auto = self._new_auto()
             self.auto.restore(state["auto"])
         else:
-            self.run = self.begin(self.method, self.x0)
+            self.run = self.begin(self._only_stage(self.method))
             self.run.restore(state["run"])
         system.counter.restore(state["counter"], system.sizes)
         system.facts.restore(optional(SPECTRUM)(state["spectrum"], system.sizes))
@@ -195,24 +193,26 @@ class Job:
         self._resumed = True
 
     def _solution(self, run: Run, status: Status, decisions: Sequence[str] = (), remark: str = "") -> Solution:
-        rows_off = run.off if status in (Status.CONVERGED, Status.PRECISION, Status.INCONSISTENT) else run.off[:0]
-        rows_off = np.union1d(rows_off, run.zero_rows) if rows_off.size or run.zero_rows.size else rows_off
+        rows_off = (
+            run.fresh.off if status in (Status.CONVERGED, Status.PRECISION, Status.INCONSISTENT) else run.fresh.off[:0]
+        )
+        rows_off = np.union1d(rows_off, run.fresh.zero_rows) if rows_off.size or run.fresh.zero_rows.size else rows_off
         trouble = "" if self._checkpoint is None else self._checkpoint.trouble
         return Solution(
-            x=run.x.T.copy(),
+            x=run.iterates.x.T.copy(),
             status=status,
             message=" ".join(filter(None, [message_of(run, status, decisions), remark, trouble])),
-            error_estimate=run.worst_error,
-            error_estimates=run.relative_errors,
+            error_estimate=run.iterates.worst_error,
+            error_estimates=run.iterates.relative_errors,
             rank=run.findings.rank,
             optimality=run.findings.optimality,
-            residual=run.finding.residual if run.finding else None,
+            residual=run.fresh.finding.residual if run.fresh.finding else None,
             method=run.method.name,
-            rows_read=run.system.rows_read,
-            passes=run.system.rows_read / run.system.n_rows,
-            bytes_read=run.system.bytes_read,
-            seconds=run.clock.elapsed,
-            compile_seconds=run.clock.paused,
+            rows_read=self.system.rows_read,
+            passes=self.system.rows_read / self.system.n_rows,
+            bytes_read=self.system.bytes_read,
+            seconds=self.system.clock.elapsed,
+            compile_seconds=self.system.clock.paused,
             rows_off=rows_off,
-            history=run.history,
+            history=self.history,
         )

@@ -37,17 +37,18 @@ def message_of(run: Run, status: Status, decisions: Sequence[str]) -> str:
 
 
 def _main(run: Run, status: Status) -> str:
-    error, rtol = run.worst_error, run.tolerance.rtol
+    error, rtol = run.iterates.worst_error, run.context.tolerance.rtol
     about = _about(error)
     if status is Status.CONVERGED:
         return converged(error)
     if status is Status.INCONSISTENT:
         return _inconsistent(run)
+    monitor, n_rows = run.iterates.monitor, run.context.system.n_rows
     if status is Status.SLOW:
-        others = "'direct' or 'refined'" if run.bounds is None else "'refined'"
+        others = "'direct' or 'refined'" if not _bounded(run) else "'refined'"
         return (
-            f"{status.value} At least {_number(run.monitor.fewest_rows_left / run.system.n_rows)} more passes would be "
-            f"needed; {about}. {_SUSPICION if run.monitor.suspicious else ''}"
+            f"{status.value} At least {_number(monitor.fewest_rows_left / n_rows)} more passes would be "
+            f"needed; {about}. {_SUSPICION if monitor.suspicious else ''}"
             f"Try a larger rtol, a larger max_passes, or method={others}."
         )
     if status is Status.PRECISION:
@@ -55,33 +56,38 @@ def _main(run: Run, status: Status) -> str:
     if status is Status.INTERRUPTED or status is Status.STOPPED:
         return f"{status.value[:-1]}: {about}."
     limit = "max_passes" if status is Status.MAX_PASSES else "max_seconds"
-    if not run.history.rows_read:
+    if not run.context.history.rows_read:
         return f"{status.value} The method was still preparing, so x is x0. Try a larger {limit}."
-    left = run.monitor.rows_left / run.system.n_rows
+    left = monitor.rows_left / n_rows
     more = f" About {_number(left)} more passes would be needed." if math.isfinite(left) and left > 0 else ""
     return f"{status.value} {about[0].upper()}{about[1:]}.{more} Try a larger {limit}, or a larger rtol."
 
 
+def _bounded(run: Run) -> bool:
+    """Tell whether the method keeps x within bounds."""
+    return run.context.system.bounds is not None and run.method.takes_bounds
+
+
 def _columns(run: Run, status: Status) -> str:
     """Say which of several right-hand sides are not solved to the tolerance."""
-    if run.system.n_rhs == 1 or status is Status.CONVERGED:
+    if run.context.system.n_rhs == 1 or status is Status.CONVERGED:
         return ""
-    missed = [str(c) for c, each in enumerate(run.monitors) if not each.error <= each.allowed]
+    missed = [str(c) for c, each in enumerate(run.iterates.monitors) if not each.error <= each.allowed]
     if not missed:
         return ""
     columns = ", ".join(missed[:5]) + (", …" if len(missed) > 5 else "")
-    return f"This concerns {len(missed)} of {run.system.n_rhs} right-hand sides (columns of b): {columns}."
+    return f"This concerns {len(missed)} of {run.context.system.n_rhs} right-hand sides (columns of b): {columns}."
 
 
 def _inconsistent(run: Run) -> str:
-    error = run.monitor.relative_error
-    if run.bounds is not None and not run.off.size:
+    error = run.iterates.monitor.relative_error
+    if _bounded(run) and not run.fresh.off.size:
         return (
             "The iterates did not settle: probably no x within the bounds satisfies the equations, and this x is not a "
             "solution. Try method='refined' for the least-squares solution within the bounds."
         )
-    if run.off.size:
-        full = run.finding is not None and run.finding.residual.full
+    if run.fresh.off.size:
+        full = run.fresh.finding is not None and run.fresh.finding.residual.full
         return (
             f"The system is inconsistent: x satisfies {'all other rows' if full else 'the other rows that were used'} "
             f"to the tolerance, but not {_rows_off(run)}."
@@ -97,12 +103,13 @@ def _inconsistent(run: Run) -> str:
         words = "The system is inconsistent: no x satisfies all equations, and this x is not a useful approximation."
     if isinstance(run.method, StepMethod):
         return (
-            f"{words} Estimated relative error {run.monitor.relative_error:.1e}. Try method='refined' for the exact "
-            "least-squares solution."
+            f"{words} Estimated relative error {error:.1e}. Try method='refined' for the exact least-squares solution."
         )
-    noise = run.monitor.noise / run.monitor.norm_x if run.monitor.norm_x else math.inf
-    if 0.0 < run.passes_to_average < math.inf:
-        words = f"{words} The mean of the iterates would need about {_number(run.passes_to_average)} more passes."
+    noise = run.iterates.monitor.noise / run.iterates.monitor.norm_x if run.iterates.monitor.norm_x else math.inf
+    averaging = run.loop.averaging
+    left = math.nan if averaging is None else averaging.rows_left / run.context.system.n_rows
+    if 0.0 < left < math.inf:
+        words = f"{words} The mean of the iterates would need about {_number(left)} more passes."
     return (
         f"{words} Each row still moves x by {noise:.1e} * norm(x). "
         "Try method='refined' for the exact least-squares solution."
@@ -111,12 +118,12 @@ def _inconsistent(run: Run) -> str:
 
 def _rank(run: Run) -> str:
     """Say that many x fit equally well, if they do."""
-    rank, p = run.findings.rank, run.system.n_columns
-    if run.system.bounds is not None:
+    rank, p = run.findings.rank, run.context.system.n_columns
+    if run.context.system.bounds is not None:
         return "" if run.findings.unique else "x is not unique: other x within the bounds fit equally well."
-    if rank is None or run.system.damp:
+    if rank is None or run.context.system.damp:
         return ""
-    return by_rank(rank, p, has_start=bool(run.x0.any()), is_clear=run.findings.rank_is_clear)
+    return by_rank(rank, p, has_start=bool(run.stage.x0.any()), is_clear=run.findings.rank_is_clear)
 
 
 def by_rank(rank: int, n_columns: int, *, has_start: bool, is_clear: bool) -> str:
@@ -166,37 +173,38 @@ def far_rows(off: np.ndarray, n_rows: int, residual_norm: float) -> str:
 
 def _rows_off(run: Run) -> str:
     """Return how many rows are off, and the first of them."""
-    rows = ", ".join(str(i) for i in np.sort(run.off)[:5]) + (", …" if run.off.size > 5 else "")
-    return f"{run.off.size:,} row(s): {rows}"
+    rows = ", ".join(str(i) for i in np.sort(run.fresh.off)[:5]) + (", …" if run.fresh.off.size > 5 else "")
+    return f"{run.fresh.off.size:,} row(s): {rows}"
 
 
 def _zero_row(run: Run) -> str:
-    i = run.system.counter.contradiction
+    i = run.context.system.counter.contradiction
     if i is None or run.method.least_squares:
         return ""
-    value = f"{run.system.b[i]:g}" if run.system.n_rhs == 1 else "not"
+    value = f"{run.context.system.b[i]:g}" if run.context.system.n_rhs == 1 else "not"
     return f"Row {i} of A is zero but b[{i}] is {value}: no x satisfies it. Such rows do not affect x and are left out."
 
 
 def _checked(run: Run, status: Status) -> str:
-    if run.off.size and status in (Status.CONVERGED, Status.PRECISION):
+    if run.fresh.off.size and status in (Status.CONVERGED, Status.PRECISION):
+        share = run.fresh.off.size / run.context.system.n_rows
         return (
-            f"Rows left out as outliers: {_rows_off(run)} ({run.off.size / run.system.n_rows:.2%} of all; see "
+            f"Rows left out as outliers: {_rows_off(run)} ({share:.2%} of all; see "
             "solution.rows_off). x satisfies all other rows, which were checked."
         )
-    if status is not Status.CONVERGED or run.finding is None:
+    if status is not Status.CONVERGED or run.fresh.finding is None:
         return ""
-    residual = run.finding.residual
+    residual = run.fresh.finding.residual
     if run.method.least_squares:
-        return by_least_squares(residual, "" if run.bounds is None else " within the bounds")
-    if run.tail is not None:
+        return by_least_squares(residual, "" if not _bounded(run) else " within the bounds")
+    if run.loop.averaging is not None:
         return (
-            f"The system is inconsistent: x is the mean of the last {_number(run.tail.count * run.monitor.rows[-1])} "
+            f"The system is inconsistent: x is the mean of the last {_number(run.loop.averaging.n_rows)} "
             f"iterates, which converges to the least-squares solution; its relative residual is {residual}."
         )
     if residual.full:
         return f"x satisfies all {residual.n_rows:,} rows, which were checked."
-    n_places = run.finding.n_places
+    n_places = run.fresh.finding.n_places
     if residual.n_fresh < 100 or n_places < _FEWEST_PLACES:
         return f"x satisfies {residual.n_rows:,} rows that were checked again."
     places = f", from {n_places:,} places," if n_places < residual.n_fresh else ""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -23,10 +24,11 @@ from rowsolve.checkpoint.state import (
     tuple_of,
 )
 from rowsolve.engine.check import ROWS_TO_CHECK, residuals_of
+from rowsolve.engine.iterates import OutOfRange
 from rowsolve.engine.messages import FOR_FAR_ROWS, far_rows
-from rowsolve.engine.run import OutOfRange, Run
+from rowsolve.engine.run import Run
+from rowsolve.engine.stage import Stage
 from rowsolve.estimate.monitor import Monitor
-from rowsolve.estimate.step import NOTHING_YET, Findings
 from rowsolve.methods import Deflated, Direct, Method, Quantile, Randomized, Refined
 from rowsolve.parallel.vectors import norm, rows_for_the_tail
 from rowsolve.policy.auto import TALL, Choice, first_choice, is_hopeless, is_plain, next_choice, rows_share_much
@@ -45,16 +47,6 @@ SAYS = {
 }
 
 
-class Begin(Protocol):
-    """Starts a stage."""
-
-    def __call__(
-        self, method: Method, x0: np.ndarray, give_up: Callable[[Monitor], Status | None] = ...,
-        findings: Findings = ...,
-    ) -> Run:  # fmt: skip
-        """Return the run of `method` from `x0`."""
-
-
 class Auto:
     """The stages of one solve.
 
@@ -67,25 +59,17 @@ class Auto:
     """
 
     def __init__(
-        self,
-        system: System,
-        x0: np.ndarray,
-        rtol: float,
-        begin: Begin,
-        rng: np.random.Generator,
-        *,
+        self, system: System, rtol: float, begin: Callable[[Stage], Run], rng: np.random.Generator, first: Stage, *,
         drop: bool = False,
-        rows_allowed: float = math.inf,
-    ) -> None:
-        self.system, self.x0, self.rtol, self.rng = system, x0, rtol, rng
+    ) -> None:  # fmt: skip
+        self.system, self.rtol, self.rng = system, rtol, rng
         self.drop = drop  # whether rows that are far off may be left out
         self._begin = begin
         self.words: list[str] = []
         self.run: Any = None  # the Run of the stage, once it has begun
-        self.choice: Choice | None = first_choice(system, rtol, rows_allowed)
-        self.start: tuple[np.ndarray, np.ndarray | None] = (x0, None)  # see `_start_of`
+        self.choice: Choice | None = first_choice(system, rtol, first.max_rows)
+        self.x0, self.stage = first.x0, first  # what the next one is made of
         self.least_squares: Run | None = None  # what was found with all rows, while others look for wild ones
-        self.findings = NOTHING_YET  # of the stages before
         self.seen, self.remark = "", ""  # what was seen of wild rows; what to say of them after all else
         self.most_rows = math.inf  # that may have been read when these have done so
 
@@ -94,17 +78,18 @@ class Auto:
         if self.least_squares is not None:
             return self._without_wild_rows(self.least_squares, self.seen)
         while self.choice is not None:
-            status = self._stage(self.choice)
-            suspicious = any(monitor.suspicious for monitor in self.run.monitors)
+            status = self._run_stage(self.choice)
+            suspicious = any(monitor.suspicious for monitor in self.run.iterates.monitors)
+            sharing = rows_share_much(self.system, status, self.rng)
             self.choice = next_choice(
                 self.system, self.choice.method, status,
-                suspicious=suspicious, outside=self.run.cut_off, sharing=rows_share_much(self.system, status, self.rng),
+                suspicious=suspicious, outside=self.run.loop.cut_off, sharing=sharing,
             )  # fmt: skip
-            if self.choice is not None and self.run.rows_allowed < self.system.n_rows:  # it would read all at once
+            if self.choice is not None and not self.run.may_read_all:  # it would read all at once
                 return Status.MAX_PASSES
             if self.choice is not None:
-                self.findings = self.run.findings
-                self.start, self.run = self._start_of(self.choice.method), None
+                x0, probe = self._start_of(self.choice.method)
+                self.stage, self.run = replace(self.stage, x0=x0, probe=probe, findings=self.run.findings), None
         torn = isinstance(self.run.method, Refined) and status is Status.CONVERGED and is_plain(self.system)
         seen = self._wild_rows() if torn else ""
         if seen and self.drop:
@@ -112,16 +97,14 @@ class Auto:
         self.remark = FOR_FAR_ROWS.format(seen) if seen else ""
         return status
 
-    def _stage(self, choice: Choice) -> Status:
+    def _run_stage(self, choice: Choice) -> Status:
         """Run one method."""
         if self.run is None:
             says = SAYS[choice.method.name]
             if choice.method.least_squares and self.system.bounds is not None:
                 says = says.replace("solution", "solution within the bounds")
             self.words.append(choice.why + says)
-            x0, probe = self.start
-            self.run = self._begin(choice.method, x0, self._watch, self.findings)
-            self.run.probe = probe
+            self.run = self._begin(replace(self.stage, method=choice.method, give_up=self._watch))
         return self.run.go()
 
     def _start_of(self, method: Method) -> tuple[np.ndarray, np.ndarray | None]:
@@ -135,8 +118,8 @@ class Auto:
         if not plain or not isinstance(method, Refined) or not isinstance(last.method, Randomized | Deflated):
             return start
         order, _ = system.sample(ROWS_TO_CHECK, self.rng)
-        off, b = residuals_of(system, order, last.x), system.b[order]
-        return (last.x.copy(), self._like_the_error(last)) if off @ off < b @ b else start
+        off, b = residuals_of(system, order, last.iterates.x), system.b[order]
+        return (last.iterates.x.copy(), self._like_the_error(last)) if off @ off < b @ b else start
 
     def _like_the_error(self, last: Run) -> np.ndarray:
         """Return a vector that is like the error of an x that random rows have led to.
@@ -144,7 +127,7 @@ class Auto:
         It consists of what they have left of the error at the start, as they have of the probe, and of what noise has
         added since, alike in all directions.
         """
-        left, added = last.iterates[-1], self.rng.standard_normal(self.system.n_columns)
+        left, added = last.iterates.probe, self.rng.standard_normal(self.system.n_columns)
         mixed = left / (norm(left) or 1.0) + added / norm(added)
         return mixed / norm(mixed)
 
@@ -166,7 +149,7 @@ class Auto:
             found = self.run.go()
         except OutOfRange:  # rows whose b are zero lead to an x of zero, which says nothing about the others
             found = Status.INCONSISTENT
-        if found is Status.CONVERGED and self.run.off.size:
+        if found is Status.CONVERGED and self.run.fresh.off.size:
             return found
         self.run = least_squares
         if found in (Status.CONVERGED, Status.INCONSISTENT, Status.SLOW, Status.PRECISION):
@@ -180,14 +163,13 @@ class Auto:
     def _look_aside(self) -> Run:
         """Return a run that looks for an x without wild rows."""
         assert self.least_squares is not None
-        run = self._begin(Quantile(), self.x0, findings=self.least_squares.findings)
-        run.check = "full"  # so that all of them are listed
-        run.max_rows = min(run.max_rows, self.most_rows)
-        return run
+        most, findings = min(self.stage.max_rows, self.most_rows), self.least_squares.findings
+        # All rows are checked, so that all outliers are listed.
+        return self._begin(Stage(Quantile(), self.x0, most, "full", findings=findings))
 
     def _wild_rows(self) -> str:
         """Say whether a few rows are further off than the noise of the others would put them; nothing if not."""
-        system, x = self.system, self.run.x
+        system, x = self.system, self.run.iterates.x
         if (
             system.n_rhs > 1 or self.run.findings.residual_norm <= CLEAN * system.facts.norm_b
         ):  # 'quantile' takes only one
@@ -199,7 +181,7 @@ class Auto:
 
     saved: ClassVar[dict[str, Kind]] = {"words": listed(text), "most_rows": number, "seen": text, "remark": text}
     derived: ClassVar[tuple[str, ...]] = (
-        "system", "x0", "rtol", "rng", "drop", "_begin", "run", "choice", "start", "least_squares", "findings",
+        "system", "x0", "rtol", "rng", "drop", "_begin", "run", "choice", "stage", "least_squares",
     )  # fmt: skip
 
     def state(self) -> dict[str, Any]:
@@ -221,11 +203,11 @@ class Auto:
             if self.choice is not None or self.system.n_rhs > 1 or not is_plain(self.system):
                 raise StateError("least_squares: expected none")
             method, found = tuple_of(self._method_named, in_place)(state["least_squares"], sizes)
-            self.least_squares = self._begin(method, self.x0)
+            self.least_squares = self._begin(Stage(method, self.x0))
             self.least_squares.restore(found, done=True)
             self.run = self._look_aside()
         elif self.choice is not None:
-            self.run = self._begin(self.choice.method, self.x0, self._watch)
+            self.run = self._begin(replace(self.stage, method=self.choice.method, give_up=self._watch))
         else:
             raise StateError("choice: expected one")
         self.run.restore(state["run"])

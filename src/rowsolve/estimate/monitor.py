@@ -138,6 +138,14 @@ class Monitor:
         self.excesses_before = (math.nan, math.nan)  # after the last burst but one, and after the last
         self.rounding, self.window, self.eps = 1.0, 1.0, tolerance.eps  # see `Plan`
 
+    def set_precision(self, rounding: float, window: float, eps: float) -> None:
+        """Take over what the plan of the method says of its steps (see `Plan`)."""
+        self.rounding, self.window, self.eps = rounding, window, max(self.tolerance.eps, eps)
+
+    def keep_best(self, error: float) -> None:
+        """Go on with an x that is good already: with its `error` from before, if that is smaller."""
+        self.error, self.suspicious = min(error, self.error), False
+
     @property
     def allowed(self) -> float:
         """The absolute error at which to stop."""

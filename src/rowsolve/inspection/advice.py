@@ -27,13 +27,16 @@ def advise(run: Run, predictions: tuple[Prediction, ...], noise: Noise, rtol: fl
 
     `run`, some bursts of random rows, shows what auto will see of them.
     """
-    predicted, monitor = {one.method: one for one in predictions}, run.monitor
-    why, first = first_choice(run.system, rtol)
+    predicted, monitor = {one.method: one for one in predictions}, run.iterates.monitor
+    why, first = first_choice(run.context.system, rtol)
     exact = predicted["randomized" if first.least_squares else first.name]  # never ends where equations contradict
     contradictory = noise.suspected or (exact.reaches is False and exact.rows is None)
     status = Status.INCONSISTENT if contradictory else Status.SLOW if is_hopeless(monitor) else Status.CONVERGED
-    suspicious, sharing = contradictory or monitor.suspicious, rows_share_much(run.system, status, run.rng)
-    then = next_choice(run.system, first, status, suspicious=suspicious, sharing=sharing)
+    suspicious, sharing = (
+        contradictory or monitor.suspicious,
+        rows_share_much(run.context.system, status, run.context.rng),
+    )
+    then = next_choice(run.context.system, first, status, suspicious=suspicious, sharing=sharing)
     words, method = [f"{why}`auto` begins with '{first.name}'."], then.method.name if then else "auto"
     if contradictory:
         seem = "seem to contradict each other" if noise.suspected else "contradict each other"

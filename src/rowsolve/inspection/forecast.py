@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rowsolve._solution import Status
+from rowsolve._solution import History, Status
 from rowsolve.engine.check import ROWS_TO_CHECK
 from rowsolve.engine.run import Run
+from rowsolve.engine.stage import Context, Stage
 from rowsolve.engine.warmup import warm_up
 from rowsolve.estimate.monitor import Monitor, Tolerance
 from rowsolve.inspection.report import Condition, Prediction
@@ -79,7 +80,7 @@ class Paces:
     @property
     def rows_checked(self) -> int:
         """How many rows are checked at the end."""
-        return min(ROWS_TO_CHECK, self.run.system.n_rows)
+        return min(ROWS_TO_CHECK, self.run.context.system.n_rows)
 
 
 def load_kernels(source: Source, threads: int) -> None:
@@ -94,7 +95,7 @@ def load_kernels(source: Source, threads: int) -> None:
 def measure(system: System, tolerance: Tolerance, rng: np.random.Generator) -> Paces:
     """Time random rows, passes and a direct solve on parts of A."""
     run, deflated, without = _take_rows(_RANDOM_ROWS, system, tolerance, rng), None, Deflated("rows")
-    slow = Status.SLOW if is_hopeless(run.monitor) and not run.monitor.suspicious else Status.STOPPED
+    slow = Status.SLOW if is_hopeless(run.iterates.monitor) and not run.iterates.monitor.suspicious else Status.STOPPED
     if rows_share_much(system, slow, rng):
         system.clock.pause(warm_up(without, system.source, system.threads))
         deflated = _take_rows(without, system, tolerance, rng)
@@ -110,7 +111,8 @@ def _take_rows(method: Method, system: System, tolerance: Tolerance, rng: np.ran
         return Status.STOPPED if monitor.n_rows_seen >= wanted and len(monitor.rows) >= _BURSTS else None
 
     most = system.rows_read + 4 * max(wanted, 256)  # rows that disagree with a good x would keep it going
-    run = Run(method, system, tolerance, np.zeros(p), most, "sampled", rng, give_up=enough)
+    context = Context(system, tolerance, rng, History())
+    run = Run(context, Stage(method, np.zeros(p), most, give_up=enough))
     if run.go() is Status.INTERRUPTED:
         raise KeyboardInterrupt
     return run
@@ -166,7 +168,7 @@ def predict(paces: Paces, found: Fit | None, condition: Condition | None, rtol: 
 
 
 def _random_rows(run: Run, n_checked: int, found: Fit | None, rtol: float) -> Prediction:
-    method, monitor, reaches = run.method.name, run.monitor, None
+    method, monitor, reaches = run.method.name, run.iterates.monitor, None
     if found is not None and found.noise.relative is not None:
         reaches = found.noise.n_wild == 0 and found.noise_in_x <= rtol
     if reaches is False or (reaches is None and monitor.suspicious):
@@ -185,24 +187,24 @@ def _random_rows(run: Run, n_checked: int, found: Fit | None, rtol: float) -> Pr
 
 def _slowness_of(run: Run) -> float | None:
     """Return how many times more rows it takes than with well-conditioned rows, as far as could be seen."""
-    pace = run.monitor.pace
-    return 1.0 / (pace * run.system.n_columns) if pace > 0.0 else None
+    pace = run.iterates.monitor.pace
+    return 1.0 / (pace * run.context.system.n_columns) if pace > 0.0 else None
 
 
 def _seconds_a_row(run: Run) -> float:
-    seconds = np.diff([run.prepared_at, *run.history.seconds])
-    rows = np.diff([run.rows_prepared, *run.history.rows_read])
+    seconds = np.diff([run.progress.prepared_at, *run.context.history.seconds])
+    rows = np.diff([run.progress.rows_prepared, *run.context.history.rows_read])
     return float(np.median(seconds / np.maximum(rows, 1)))
 
 
 def _direct(paces: Paces, found: Fit | None) -> Prediction:
     if paces.direct is None:
-        many = paces.run.system.n_columns > _MOST_COLUMNS
+        many = paces.run.context.system.n_columns > _MOST_COLUMNS
         return Prediction("direct", remark="too many columns" if many else "not timed: sparse rows")
     rows, seconds, ending = paces.direct
     if ending is Status.INCONSISTENT or (found is not None and found.noise.n_wild):
         return Prediction("direct", reaches=False, remark=_CONTRADICTIONS)
-    if ending is None and paces.run.monitor.suspicious:
+    if ending is None and paces.run.iterates.monitor.suspicious:
         return Prediction("direct", remark=_SUSPICION)
     remark = "rounding keeps x from it" if ending is Status.PRECISION else ""
     return Prediction(
@@ -212,7 +214,7 @@ def _direct(paces: Paces, found: Fit | None) -> Prediction:
 
 def _refined(paces: Paces, found: Fit | None, condition: Condition | None, rtol: float) -> Prediction:
     """Predict conjugate gradients: without a factor as far as the condition is known, else with one, as it decides."""
-    system = paces.run.system
+    system = paces.run.context.system
     n, p, digits = system.n_rows, system.n_columns, -math.log(max(rtol, 1e-16))
     m, price = cheapest_sample(system, digits)
     cost = price / price_of_passes(system, 1.0)
@@ -241,7 +243,7 @@ def _passes_without_factor(paces: Paces, condition: Condition | None, digits: fl
     A pass takes the error down by ``(k - 1) / (k + 1)``, where k is the condition: no less than that of random rows,
     and between the least that the sample allows, as for an even spectrum, and that of the sample, as for a steep one.
     """
-    ratio = math.sqrt(min(paces.run.system.n_columns / paces.run.system.n_rows, 0.5))
+    ratio = math.sqrt(min(paces.run.context.system.n_columns / paces.run.context.system.n_rows, 0.5))
     k = max(math.sqrt(condition.least * condition.sampled) if condition else 1.0, (1.0 + ratio) / (1.0 - ratio))
     known = condition is not None or (paces.slowness is not None and paces.slowness < _WELL)
     return 1.0 + (digits + math.log(2.0)) / math.log((k + 1.0) / (k - 1.0)), known

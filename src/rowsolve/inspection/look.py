@@ -99,7 +99,9 @@ def inspect(
 
 def _noise_left_by(run: Run) -> Noise:
     """Return what random rows tell of the noise: their residual is noise, and error yet to fall."""
-    return Noise(None, run.finding.residual.relative if run.finding else None, run.monitor.suspicious)
+    return Noise(
+        None, run.fresh.finding.residual.relative if run.fresh.finding else None, run.iterates.monitor.suspicious
+    )
 
 
 def _between_0_and_1(name: str, value: Any) -> float:

@@ -1,0 +1,129 @@
+"""The mean of the iterates of an inconsistent system."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from rowsolve._solution import Status
+from rowsolve.checkpoint.state import Sizes, StateError, check_keys, in_place, integer, listed, packed
+from rowsolve.engine.burst import Burst
+from rowsolve.engine.iterates import Iterates
+from rowsolve.engine.tail import Tail
+from rowsolve.methods.base import Method, RowMethod
+
+__all__ = ["Averaging"]
+
+_FEWEST, _MOST = 8, 64  # bursts whose iterates are averaged
+
+
+class Averaging:
+    """The means of the iterates of some right-hand sides.
+
+    Attributes
+    ----------
+    tails : dict
+        The mean of each, by its column.
+    so_far : int
+        How many bursts x took before.
+    wanted : int
+        How many are to be averaged.
+    """
+
+    def __init__(self, tails: dict[int, Tail], so_far: int, wanted: int, iterates: Iterates, method: Method) -> None:
+        assert isinstance(method, RowMethod)
+        self.tails, self.so_far, self.wanted = tails, so_far, wanted
+        self._iterates, self._converges = iterates, method.averages
+
+    @classmethod
+    def of(cls, iterates: Iterates, method: RowMethod) -> Averaging:
+        """Lay out the means: of as many bursts as x took to get here, or of some if that is enough."""
+        noisy = [c for c, verdict in enumerate(iterates.verdicts) if verdict is Status.INCONSISTENT]
+        tails = {c: Tail(iterates.x.shape[-1]) for c in noisy}
+        so_far = iterates.monitor.n_rows_seen // iterates.monitor.rows[-1]
+        wanted = max(so_far if method.averages else min(so_far, _MOST), _FEWEST)
+        return cls(tails, so_far, wanted, iterates, method)
+
+    @property
+    def tail(self) -> Tail:
+        """The first of the means."""
+        return next(iter(self.tails.values()))
+
+    def go(self, burst: Burst) -> Status:
+        """Average the iterates of more bursts: the rows of an inconsistent system keep x moving around its mean.
+
+        A while will do, unless the mean tends to the least-squares solution: then until it is as good as asked, if that
+        takes no more rows than are allowed. The mean of fewer bursts than x took to get here may be of iterates that
+        are all alike, so no other is called converged.
+        """
+        tail, clock = self.tail, burst.context.system.clock
+        try:
+            while clock.left > 0.0 and burst.rows_allowed >= 1:
+                burst.context.offer_to_save()
+                burst.advance()
+                for c, each in self.tails.items():
+                    each.add(self._iterates.values[c])
+                burst.progress.tell("solve")
+                if tail.count < self.wanted:
+                    continue
+                if not self._converges:
+                    break
+                missing = self._bursts_left()
+                if missing <= 0.0:
+                    return Status.CONVERGED
+                if missing * self._iterates.monitor.rows[-1] > burst.rows_allowed:
+                    break
+                self.wanted = tail.count + min(math.ceil(missing), tail.count)
+            return Status.INCONSISTENT
+        finally:
+            for c, each in self.tails.items():
+                self._take_mean(c, each, measured=self._converges and tail.count >= self.so_far)
+
+    def _bursts_left(self) -> float:
+        """Return how many more are needed, as the error of the mean falls by the square root of their number."""
+        monitor, tail = self._iterates.monitor, self.tail
+        allowed = monitor.allowed / monitor.margin
+        return tail.count * ((tail.error / allowed) ** 2 - 1.0) if allowed > 0.0 else math.inf
+
+    @property
+    def rows_left(self) -> float:
+        """How many more rows would make the mean as good as asked; NaN if it does not get better by averaging."""
+        return self._bursts_left() * self._iterates.monitor.rows[-1] if self._converges else math.nan
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows the mean is of."""
+        return self.tail.count * self._iterates.monitor.rows[-1]
+
+    def _take_mean(self, c: int, tail: Tail, *, measured: bool) -> None:
+        """Make the mean the x to give back for right-hand side `c`, if there is one to speak of.
+
+        Neighbouring iterates are alike as far as a burst lets x remember, so the mean of many is worth fewer
+        independent ones. That bounds the error of a short tail; a long one has `measured` it.
+        """
+        if math.isnan(tail.error):
+            return
+        monitor = self._iterates.monitors[c]
+        likeness = math.sqrt(monitor.memory(monitor.rows[-1]))
+        worth = max(1.0, tail.count * (1.0 - likeness) / (1.0 + likeness))
+        expected = 0.0 if measured else monitor.error / math.sqrt(worth)
+        self._iterates.values[c] = tail.mean
+        monitor.settle(tail.mean, max(expected, tail.error))
+
+    def state(self) -> dict[str, Any]:
+        """Return all of it; the tails in the order of the right-hand sides that they are of."""
+        tails = {"columns": list(self.tails), "tails": packed(list(self.tails.values()))}
+        return {**tails, "so_far": self.so_far, "wanted": self.wanted}
+
+    @classmethod
+    def from_state(cls, state: Any, sizes: Sizes, iterates: Iterates, method: Method) -> Averaging:
+        """Return the means with that state."""
+        check_keys(state, ("columns", "tails", "so_far", "wanted"))
+        columns = listed(integer(0, sizes["k"] - 1))(state["columns"], sizes)
+        if not columns or sorted(set(columns)) != columns:
+            raise StateError("columns: expected different ones, at least one")
+        if not all(monitor.rows for monitor in iterates.monitors):
+            raise StateError("rows: expected some, as iterates are averaged")
+        tails = [Tail.from_state(each, sizes["p"]) for each in listed(in_place, len(columns))(state["tails"], sizes)]
+        so_far, wanted = (integer()(state[name], sizes) for name in ("so_far", "wanted"))
+        return cls(dict(zip(columns, tails, strict=True)), so_far, wanted, iterates, method)

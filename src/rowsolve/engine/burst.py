@@ -1,0 +1,156 @@
+"""A burst: some rows that a method takes, and those under suspicion."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from rowsolve._solution import Status
+from rowsolve.engine.chunks import InChunks
+from rowsolve.engine.iterates import Iterates
+from rowsolve.engine.progress import Progress
+from rowsolve.engine.stage import Context, Stage
+from rowsolve.methods.base import RowMethod
+from rowsolve.methods.oblivious import sweep_rows
+from rowsolve.problem.system import WORK_OF_A_BURST
+
+__all__ = ["Burst"]
+
+_WORK_OF_A_LOOK = 10_000  # numbers: reading so many takes as long as judging a burst
+_STEADY = 64  # columns from which on the error decays steadily
+_FAR = 4  # times the usual rows of a burst
+_GROWN = 2  # times the rows of the last
+_ODD = 3.0  # excess at which it is time to look more often: it is about 1 if the equations agree
+_GROWTH = 1 / 128  # of the run so far: a long run of small bursts would be all overhead
+
+
+class Burst:
+    """Takes bursts of rows.
+
+    Attributes
+    ----------
+    plan : Plan or None
+        What the method has prepared.
+    suspects : ndarray of int64
+        Fresh rows that disagreed with x; they are used in every burst.
+    bounds : pair of ndarrays, or None
+        Where x is projected on after every burst.
+    """
+
+    def __init__(self, context: Context, stage: Stage, iterates: Iterates, progress: Progress) -> None:
+        assert isinstance(stage.method, RowMethod)
+        self.context, self._stage, self.iterates, self.progress = context, stage, iterates, progress
+        self._method = stage.method
+        self.bounds = context.system.bounds if stage.method.takes_bounds else None
+        self.suspects = np.empty(0, np.int64)
+        self.plan: Any = None
+
+    def prepare(self) -> None:
+        """Let the method prepare."""
+        system, rng = self.context.system, self.context.rng
+        chunked = system.stored and self._method.in_chunks
+        self.plan = InChunks(self._method, system, rng) if chunked else self._method.begin(system, rng)
+
+    @property
+    def rows_allowed(self) -> float:
+        """How many rows may still be read."""
+        return self._stage.rows_allowed(self.context.system)
+
+    def take(self) -> Status | None:
+        """Take some rows; return the verdict of the monitors, if they have come to one."""
+        order = self.advance()
+        self.iterates.observe(self.plan, order.size, self.rows_allowed)
+        self.progress.record(sum(self.iterates.drops[:-1].tolist()))
+        return None if self._is_misled() else self.iterates.verdict
+
+    def set_agreeing(self) -> None:
+        """Let the method take shortcuts again, which rest on equations that agree."""
+        self.plan.agreeing = True
+
+    def _is_misled(self) -> bool:
+        """Tell whether x may have been led astray by what holds only for equations that agree."""
+        return self.plan.takes_shortcuts and any(monitor.suspicious for monitor in self.iterates.monitors)
+
+    def advance(self) -> np.ndarray:
+        """Let the method take some rows, and take those under suspicion; return all of them.
+
+        Where the equations seem not to agree, plain steps go on from where x is, and are judged by themselves.
+        """
+        plan, system, values, drops = self.plan, self.context.system, self.iterates.values, self.iterates.drops
+        if self._is_misled():
+            plan.agreeing = False
+            self.iterates.judge_anew()
+        n_rows = self._rows_of_a_burst()
+        if isinstance(plan, InChunks):
+            order = plan.advance(values, n_rows, self.context.rng, drops)
+        else:
+            order = self._method.advance(plan, values, n_rows, self.context.rng, drops)
+        if self.suspects.size:
+            own = np.zeros_like(drops)
+            sweep_rows(system, self.suspects, values, own)
+            drops += own
+            order = np.concatenate([order, self.suspects])
+        if self.bounds is not None:
+            self._keep_within(*self.bounds)
+        system.count(order)
+        return order
+
+    def _keep_within(self, low: np.ndarray, high: np.ndarray) -> None:
+        """Project x on its bounds. It comes nearer to every solution within them: at least by what the drop counts."""
+        x = self.iterates.values[0]
+        within = np.clip(x, low, high)
+        moved = x - within
+        self.iterates.drops[0] += moved @ moved
+        x[:] = within
+
+    def _rows_of_a_burst(self) -> int:
+        """Return how many rows to take before looking up: as the work allows, no more than may be read.
+
+        It depends on the clock only when there is a deadline, so that the same seed gives the same bits.
+        """
+        plan, system, monitor = self.plan, self.context.system, self.iterates.monitor
+        n_chains = plan.chains.n_chains if plan.chains else 1
+        rows: float = max(system.n_columns, 64) * min(n_chains, 4)
+        if not monitor.rows and not monitor.warm:
+            # Even well-conditioned rows need twice as many. In small systems it is looking up that takes time.
+            few = system.n_columns * -math.log(self.context.tolerance.rtol or 1.0)
+            rows = max(rows, min(few, _WORK_OF_A_LOOK / plan.work_per_row, self.rows_allowed / 4))
+        if not self.suspects.size:
+            rows = max(rows, monitor.n_rows_seen * _GROWTH)
+            if system.n_columns >= _STEADY and len(monitor.rows) > 1:
+                rows = self._towards_the_end(rows)
+        rows = min(rows, WORK_OF_A_BURST * n_chains / plan.work_per_row, self.rows_allowed / plan.price_of_row)
+        if system.clock.left < np.inf:
+            pace = self.progress.rows_a_second
+            rows = min(rows, system.clock.left * pace if not math.isnan(pace) else rows / 16)
+        steps = int(rows) // plan.rows_per_step
+        return max(1, steps) * plan.rows_per_step
+
+    def _towards_the_end(self, rows: float) -> float:
+        """Return more than `rows` while the end is far, and as many as are needed when it is near.
+
+        A look takes as long as some hundred rows. With many columns the error decays steadily, so little is lost
+        between looks, unless the system seems to be inconsistent. Who asks for no error in particular (experiments)
+        wants to look often.
+        """
+        monitor, tolerance = self.iterates.monitor, self.context.tolerance
+        left = 1.05 * monitor.rows_left
+        if not 0.0 < left < math.inf or tolerance.rtol == tolerance.atol == 0.0:
+            return rows
+        if left < rows:
+            return max(left, self.context.system.n_columns / 4)
+        if monitor.excess > _ODD:
+            return rows
+        return max(rows, min(left / 2, _FAR * rows, _GROWN * monitor.rows[-1]))
+
+    def saved_plan(self) -> Any:
+        """Return the plan as it is saved."""
+        return self.plan if isinstance(self.plan, InChunks) else self._method.save(self.plan)
+
+    def restore_plan(self, state: Any) -> None:
+        """Take over the plan of an earlier run."""
+        system = self.context.system
+        chunked = system.stored and self._method.in_chunks
+        self.plan = InChunks.from_state(self._method, system, state) if chunked else self._method.resume(system, state)

@@ -1,0 +1,167 @@
+"""The current x of each right-hand side, the probe, and what their monitors say."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rowsolve._solution import Status
+from rowsolve.checkpoint.state import Kind, Sizes, array, fill, in_place, listed, member, optional, packed, state_of
+from rowsolve.engine.stage import Context, Stage
+from rowsolve.estimate.monitor import Monitor
+from rowsolve.estimate.step import Step
+from rowsolve.kernels.rows import room_for_vectors
+from rowsolve.methods.base import Plan, RowMethod
+
+__all__ = ["Iterates", "OutOfRange"]
+
+_SMALLEST_X = 1e-152  # its square must not be lost
+# Of several right-hand sides the first of these is what holds for all; None is no verdict yet.
+_STATUS_PRIORITY = (Status.SLOW, None, Status.INCONSISTENT, Status.PRECISION, Status.CONVERGED)
+
+
+class OutOfRange(ValueError):
+    """x has left the range of float64."""
+
+
+class Iterates:
+    """The vectors that a method moves, each x judged by a monitor of its own.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_rhs + 1, p)
+        The x of each right-hand side, and the probe.
+    drops : ndarray of shape (n_rhs + 1,)
+        By how much the last burst has lowered the squared error of each.
+    verdicts : list of Status or None
+        What each monitor has said.
+    """
+
+    def __init__(self, context: Context, stage: Stage) -> None:
+        system, method = context.system, stage.method
+        self.n_rhs, p = system.n_rhs, system.n_columns
+        self.values = np.empty((2, p)) if self.n_rhs == 1 else room_for_vectors(system.rows, self.n_rhs + 1, p)
+        self.values[:-1] = stage.x0
+        self.drops = np.zeros(self.n_rhs + 1)
+        self._context, self._by_rows = context, isinstance(method, RowMethod)
+        self._patience = system.n_rows if getattr(method, "in_given_order", False) else 0
+        self._bounded = system.bounds is not None and method.takes_bounds
+        self.judge_anew(warm=bool(stage.x0.any()))
+
+    @property
+    def x(self) -> np.ndarray:
+        """The current x, of shape (p,); or one for each right-hand side, of shape (n_rhs, p)."""
+        return self.values[0] if self.n_rhs == 1 else self.values[:-1]
+
+    @property
+    def probe(self) -> np.ndarray:
+        """The probe."""
+        return self.values[-1]
+
+    @property
+    def monitor(self) -> Monitor:
+        """The monitor that tells when all will be done: that of the x furthest behind, without a verdict if any is."""
+        if len(self.monitors) == 1:
+            return self.monitors[0]
+        undecided = [each for each, verdict in zip(self.monitors, self.verdicts, strict=True) if verdict is None]
+        return max(undecided or self.monitors, key=lambda each: each.shortfall)
+
+    @property
+    def relative_errors(self) -> np.ndarray:
+        """The estimated relative error of each x."""
+        return np.array([each.relative_error for each in self.monitors])
+
+    @property
+    def worst_error(self) -> float:
+        """The largest of them; NaN if one is."""
+        return self.monitors[0].relative_error if len(self.monitors) == 1 else float(self.relative_errors.max())
+
+    @property
+    def limit(self) -> np.ndarray:
+        """How far each x may be from a hyperplane: three times the error allowed, and rounding."""
+        eps = self._context.tolerance.eps
+        return np.array([3.0 * each.allowed + 16.0 * eps * each.norm_x for each in self.monitors])
+
+    def judge_anew(self, *, warm: bool = True) -> None:
+        """Begin to judge from the current x, each by itself, with a new probe (unless the method judges itself)."""
+        probe = self.probe
+        probe[:] = 0.0
+        if self._by_rows:
+            probe += self._context.rng.standard_normal(probe.size)
+            probe /= math.sqrt(probe @ probe)
+        self.monitors = [
+            Monitor(self._context.tolerance, x, probe, warm=warm, patience=self._patience, bounded=self._bounded)
+            for x in self.values[:-1]
+        ]
+        self.verdicts: list[Status | None] = [None] * len(self.monitors)
+
+    def forget_verdicts(self) -> None:
+        """Go on as if no monitor had said anything."""
+        self.verdicts = [None] * len(self.verdicts)
+
+    def observe(self, plan: Plan, n_rows: int, rows_allowed: float) -> None:
+        """Let the monitors judge a burst of so many rows.
+
+        An x that is good moves on with the others; its estimate follows, but no verdict on it is taken back.
+        """
+        drops = self.drops[:-1].tolist()
+        for c, monitor in enumerate(self.monitors):
+            _keep_in_range(drops[c])
+            verdict = self.verdicts[c]
+            if verdict not in (None, Status.CONVERGED):
+                continue
+            before = monitor.error
+            monitor.set_precision(plan.rounding, plan.window, plan.eps)
+            found = monitor.observe(n_rows, self.drops[[c, -1]], self.values[c], self.probe, rows_allowed)
+            if verdict is None:
+                self.verdicts[c] = found
+            else:  # it is good already, and can only come nearer
+                monitor.keep_best(before)
+
+    @property
+    def verdict(self) -> Status | None:
+        """The gravest verdict, once each monitor has come to one."""
+        return next(verdict for verdict in _STATUS_PRIORITY if verdict in self.verdicts)
+
+    def take_step(self, step: Step, bounds: tuple[np.ndarray, np.ndarray] | None) -> bool:
+        """Take over x and its error; tell whether x had to be brought within `bounds`: then its error is not known."""
+        self.values[:-1] = step.x
+        cut_off = False
+        if bounds is not None:
+            np.clip(self.values[:-1], *bounds, out=self.values[:-1])
+            cut_off = bool(np.any(self.values[:-1] != step.x))
+        errors = (np.zeros(len(self.monitors)) + step.error).tolist()
+        for monitor, x, error in zip(self.monitors, self.values[:-1], errors, strict=True):
+            _keep_in_range(error)
+            monitor.settle(x, math.nan if cut_off else error)
+        return cut_off
+
+    def make_sure_of_range(self) -> None:
+        """Raise if an x is so small that its square is lost."""
+        for monitor, x in zip(self.monitors, self.values[:-1], strict=True):
+            if monitor.norm_x < _SMALLEST_X and x.any():
+                raise OutOfRange("x is too small for float64: rescale `A` or `b` so that it is well above 1e-150.")
+
+    saved: ClassVar[dict[str, Kind]] = {
+        "values": array("v", "p", order="many"),
+        "drops": array("v"),
+        "verdicts": listed(optional(member(Status)), "k"),
+    }
+    derived: ClassVar[tuple[str, ...]] = ("n_rhs", "_context", "_by_rows", "_patience", "_bounded", "monitors")
+
+    def state(self) -> dict[str, Any]:
+        """Return where they are, and what the monitors have seen."""
+        return {**state_of(self), "monitors": packed(self.monitors)}
+
+    def restore(self, state: Any, sizes: Sizes) -> None:
+        """Take over where they were."""
+        fill(self, state, sizes, besides=("monitors",))
+        for monitor, each in zip(self.monitors, listed(in_place, "k")(state["monitors"], sizes), strict=True):
+            monitor.restore(each)
+
+
+def _keep_in_range(size: float) -> None:
+    if not math.isfinite(size):
+        raise OutOfRange("x is too large for float64: rescale `A` or `b` so that it is well below 1e150.")

@@ -1,0 +1,103 @@
+"""Events for the callback, and lines of the history."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rowsolve._solution import Event
+from rowsolve.checkpoint.state import Kind, fill, integer, number, state_of
+from rowsolve.engine.iterates import Iterates
+from rowsolve.engine.stage import Context, Stage
+from rowsolve.methods.base import StepMethod
+
+__all__ = ["Progress", "StoppedByCallback"]
+
+_STEPS_TO_GO_BY = 3
+
+
+class StoppedByCallback(Exception):
+    """The callback has returned True."""
+
+
+class Progress:
+    """What is told of a stage while it runs.
+
+    Attributes
+    ----------
+    rows_prepared : int
+        How many rows had been read when the preparation ended.
+    prepared_at : float
+        How many seconds had passed then.
+    """
+
+    def __init__(self, context: Context, stage: Stage, iterates: Iterates) -> None:
+        self._context, self._method, self._iterates = context, stage.method, iterates
+        self.rows_prepared, self.prepared_at = 0, 0.0
+
+    def end_of_preparation(self) -> None:
+        """Note that the preparation has ended."""
+        system = self._context.system
+        self.rows_prepared, self.prepared_at = system.rows_read, system.clock.elapsed
+
+    @property
+    def rows_a_second(self) -> float:
+        """The pace since the preparation; NaN before there is one."""
+        system = self._context.system
+        done, spent = system.rows_read - self.rows_prepared, system.clock.elapsed - self.prepared_at
+        return done / spent if done else math.nan
+
+    def record(self, drop: float) -> None:
+        """Write a line of the history, and tell the caller."""
+        system, iterates = self._context.system, self._iterates
+        iterates.make_sure_of_range()
+        self._context.history.add(self._method.name, system.rows_read, system.clock.elapsed, drop, iterates.worst_error)
+        self.tell("solve")
+
+    def tell(self, stage: str) -> None:
+        """Tell the callback how far the solve has got; raise if it wants to stop."""
+        if self._context.callback is None:
+            return
+        system, rows_left = self._context.system, self._rows_left()
+        done = system.rows_read - self.rows_prepared
+        pace = (system.clock.elapsed - self.prepared_at) / done if stage == "solve" and done else np.nan
+        x = self._iterates.x.T.view()
+        x.flags.writeable = False
+        event = Event(
+            stage=stage,
+            rows_read=system.rows_read,
+            passes=system.rows_read / system.n_rows,
+            bytes_read=system.bytes_read,
+            seconds=system.clock.elapsed,
+            error_estimate=self._iterates.worst_error,
+            passes_left=rows_left / system.n_rows,
+            seconds_left=rows_left * pace,
+            x=x,
+        )
+        answer = self._context.callback(event)
+        if isinstance(answer, bool | np.bool_) and answer:
+            raise StoppedByCallback
+
+    def _rows_left(self) -> float:
+        """Return how many more rows it takes, as the monitor has it, or else as the last steps fell; NaN if unknown."""
+        monitor, history = self._iterates.monitor, self._context.history
+        if not isinstance(self._method, StepMethod):
+            return monitor.rows_left
+        errors, rows = history.error_estimate[-_STEPS_TO_GO_BY:], history.rows_read[-_STEPS_TO_GO_BY:]
+        ours = [name == self._method.name for name in history.method[-_STEPS_TO_GO_BY:]]
+        if len(errors) < _STEPS_TO_GO_BY or not all(ours) or not errors[0] > errors[-1] > 0.0:
+            return math.nan
+        return math.log(max(monitor.shortfall, 1.0)) / math.log(errors[0] / errors[-1]) * (rows[-1] - rows[0])
+
+    saved: ClassVar[dict[str, Kind]] = {"rows_prepared": integer(), "prepared_at": number}
+    derived: ClassVar[tuple[str, ...]] = ("_context", "_method", "_iterates")
+
+    def state(self) -> dict[str, Any]:
+        """Return when the preparation has ended."""
+        return state_of(self)
+
+    def restore(self, state: Any) -> None:
+        """Take that over."""
+        fill(self, state, {})

@@ -1,0 +1,100 @@
+"""The loop of a method that judges itself."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from rowsolve._solution import Status
+from rowsolve.checkpoint.state import StateError, packed
+from rowsolve.engine.fresh import FreshRows
+from rowsolve.engine.iterates import Iterates
+from rowsolve.engine.progress import Progress
+from rowsolve.engine.stage import Context, Stage
+from rowsolve.estimate.step import Step
+from rowsolve.methods.base import StepMethod
+
+__all__ = ["StepLoop"]
+
+
+class StepLoop:
+    """Takes the steps of a `StepMethod`, until x is good or no better x can be found.
+
+    Attributes
+    ----------
+    findings : Findings
+        What the steps have found, and the stages before.
+    cut_off : bool
+        Whether x was brought within its bounds, of which the method knows nothing.
+    averaging : None
+        No mean of iterates is taken.
+    """
+
+    averaging = None
+
+    def __init__(
+        self, context: Context, stage: Stage, iterates: Iterates, fresh: FreshRows, progress: Progress
+    ) -> None:
+        self._context, self._stage, self._iterates = context, stage, iterates
+        self._fresh, self._progress = fresh, progress
+        self.findings, self.cut_off = stage.findings, False
+        self._steps: Any = None
+
+    def go(self) -> Status:
+        """Take steps; return how they ended."""
+        context, system = self._context, self._context.system
+        system.counter.watch(self._on_piece, self._stage.max_rows)
+        if self._steps is None:
+            self._steps = self._new_steps()
+        for step in self._steps:
+            self._take(step)
+            status = self._status_after(step)
+            if status is not None:
+                return status
+            if self._stage.rows_allowed(system) < system.n_rows:  # a step is a pass
+                return Status.MAX_PASSES
+            system.clock.check()
+            context.offer_to_save()
+        raise AssertionError("a method ends with a status")
+
+    def _new_steps(self) -> Any:
+        method, stage, context = self._stage.method, self._stage, self._context
+        assert isinstance(method, StepMethod)
+        return method.steps(context.system, stage.x0, context.tolerance, context.rng, stage.probe)
+
+    def _take(self, step: Step) -> None:
+        system = self._context.system
+        ignored = system.bounds if not self._stage.method.takes_bounds else None
+        self.cut_off = self._iterates.take_step(step, ignored)
+        self.findings = self.findings.updated(step.findings)
+        self._progress.record(math.nan)
+
+    def _status_after(self, step: Step) -> Status | None:
+        """Return how a step ended the loop; None if it did not."""
+        if step.status not in (Status.CONVERGED, Status.PRECISION) or self.cut_off:
+            return step.status
+        if self._stage.method.least_squares and step.residual is not None and self._stage.check == "sampled":
+            self._fresh.take_residual(step.residual)
+            return step.status
+        self._fresh.off = self._fresh.that_disagree()
+        return Status.INCONSISTENT if self._fresh.off.size else step.status
+
+    def _on_piece(self) -> None:
+        """Tell the caller; save the state if the step can be resumed."""
+        self._progress.tell("solve")
+        if getattr(self._steps, "can_be_saved", False):
+            self._context.offer_to_save()
+
+    def state(self, *, done: bool = False) -> Any:
+        """Return how far the steps have got; nothing if they are `done`."""
+        return None if done else packed(self._steps)
+
+    def restore(self, state: Any, *, done: bool = False) -> None:
+        """Go on from there."""
+        if (state is None) is not done:
+            raise StateError(f"loop: expected {'none' if done else 'one'}")
+        if not done:
+            self._steps = self._new_steps()
+            if not hasattr(self._steps, "restore"):
+                raise StateError(f"loop: {self._stage.method.name} has no state")
+            self._steps.restore(state)
