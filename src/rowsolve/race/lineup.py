@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.util import find_spec
 
+from rowsolve import Method
 from rowsolve.race.contestant import Contestant
 from rowsolve.race.direct import Cholesky, LinearRegression, Lstsq
 from rowsolve.race.iterative import LSMR, LSQR, SGD, Kaczmarz
@@ -16,9 +17,9 @@ PEERS: tuple[type[Contestant], ...] = (LSMR, LSQR, Cholesky, Lstsq, LinearRegres
 
 
 def line_up(
-    methods: Sequence[str] = (), threads: int | None = None, outliers: str = "keep"
+    methods: Sequence[str | Method] = (), threads: int | None = None, outliers: str = "keep"
 ) -> tuple[list[Contestant], dict[str, str]]:
-    """Return ``rowsolve auto``, the named `methods` of rowsolve and all peers that are installed; and who is absent.
+    """Return ``rowsolve auto``, `methods` of rowsolve (names or objects), all peers that are installed; and who is not.
 
     `outliers` is what ``rowsolve auto`` is told of them.
 

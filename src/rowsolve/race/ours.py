@@ -20,7 +20,7 @@ MEMORY = "300MB"  # that may be used for a file
 class Rowsolve(Contestant):
     """`rowsolve.solve` with one method; the same seed in every run, so that every run does the same."""
 
-    method: str = "auto"
+    method: str | rowsolve.Method = "auto"
     threads: int | None = None
     seed: int = 0
     outliers: str = "keep"
@@ -32,7 +32,7 @@ class Rowsolve(Contestant):
     @property
     def name(self) -> str:  # type: ignore[override]
         """The method after the library's name."""
-        return f"rowsolve {self.method}"
+        return f"rowsolve {self.method if isinstance(self.method, str) else self.method.name}"
 
     def run(self, A: Any, b: np.ndarray, setting: float, seconds: float) -> Finish:
         """Solve to ``rtol=setting``.
