@@ -187,7 +187,7 @@ def written_out(source: Source, threads: int) -> Source:
 
 
 def make_sure_of_storage(source: Source, method: Method | None) -> None:
-    """Return whether the rows are read from a file in chunks; raise ValueError if `method` needs them in memory."""
+    """Raise ValueError if the rows are read from a file in chunks and `method` needs all of them in memory."""
     if not isinstance(source, StoredRows):
         return
     if method is not None and not method.takes_stored:

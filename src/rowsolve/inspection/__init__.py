@@ -1,6 +1,6 @@
-"""What can be seen in a system before it is solved: `inspect` and its `Report`, and `pave`.
+"""The analysis of a system before it is solved: `inspect` and its `Report`, and `pave`.
 
-It looks at a sample of the rows and forecasts the solve.
+`inspect` analyses a sample of the rows and predicts the cost of a solve.
 
 May import: `_solution`, `_validate`, `engine`, `estimate`, `kernels`, `lstsq`, `methods`, `partition`, `policy`,
 `problem`, `sources`, and the public names.

@@ -1,4 +1,4 @@
-"""Which method to ask for, and why."""
+"""The recommended method, and why."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Advice", "advise"]
 
 
 class Advice(NamedTuple):
-    """What auto begins with, what to ask for, and why."""
+    """The method that auto begins with, the recommended one, and why."""
 
     first: str
     method: str
@@ -23,13 +23,13 @@ class Advice(NamedTuple):
 
 
 def advise(run: Run, predictions: tuple[Prediction, ...], noise: Noise, rtol: float) -> Advice:
-    """Say how auto will go about it, by its own decisions, and how to get there at once.
+    """Return what auto will do, by its own decision rules, and the method to choose instead of waiting for it.
 
-    `run`, some bursts of random rows, shows what auto will see of them.
+    `run` consists of some bursts of random rows, from which auto will decide.
     """
     predicted, monitor = {one.method: one for one in predictions}, run.iterates.monitor
     why, first = first_choice(run.context.system, rtol)
-    exact = predicted["randomized" if first.least_squares else first.name]  # never ends where equations contradict
+    exact = predicted["randomized" if first.least_squares else first.name]  # cannot converge if inconsistent
     contradictory = noise.suspected or (exact.reaches is False and exact.rows is None)
     status = Status.INCONSISTENT if contradictory else Status.SLOW if is_hopeless(monitor) else Status.CONVERGED
     suspicious, sharing = (
@@ -39,19 +39,19 @@ def advise(run: Run, predictions: tuple[Prediction, ...], noise: Noise, rtol: fl
     then = next_choice(run.context.system, first, status, suspicious=suspicious, sharing=sharing)
     words, method = [f"{why}`auto` begins with '{first.name}'."], then.method.name if then else "auto"
     if contradictory:
-        seem = "seem to contradict each other" if noise.suspected else "contradict each other"
+        seems = "seems to be inconsistent" if noise.suspected else "is inconsistent"
         by = ", if only by rounding" if noise.relative == 0.0 and not noise.n_wild else ""
-        words.append(f"The equations {seem}{by}, so x will be the least-squares solution, by 'refined'.")
+        words.append(f"The system {seems}{by}, so x will be the least-squares solution, by 'refined'.")
         if noise.n_wild and noise.relative == 0.0:
-            words.append("A few rows are far off and the others agree: outliers='drop' solves without them.")
+            words.append("A few rows are outliers and the others are consistent: outliers='drop' solves without them.")
         elif noise.n_wild:
-            words.append("Look at the rows that are far off first: it is drawn towards them.")
+            words.append("Check the outliers first: they affect the least-squares solution.")
     elif then is not None:
-        words.append(f"The error falls slowly, so it will go on with '{method}'.")
-    elif first != Refined("all"):  # which is not what is predicted
+        words.append(f"The error decreases slowly, so it will continue with '{method}'.")
+    elif first != Refined("all"):  # for which there is no prediction
         words += _expect(predicted[first.name])
     if method != "auto":
-        words.append(f"Ask for method='{method}' to get there at once.")
+        words.append(f"Try method='{method}' to start with it.")
     return Advice(first.name, method, " ".join(words))
 
 

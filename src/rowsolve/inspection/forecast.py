@@ -1,4 +1,4 @@
-"""How long each method would take: its pace, measured on a part of A, times what there is to do."""
+"""The prediction of how long each method takes: its speed, measured on a part of A, times the work."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from rowsolve.sources import Source
 
 __all__ = ["Paces", "load_kernels", "measure", "predict"]
 
-_RANDOM_ROWS = Randomized("uniform", replace=False)  # as auto takes them
-_ROWS = 16  # times p, to be taken at random: x comes near enough to see some percent of noise
+_RANDOM_ROWS = Randomized("uniform", replace=False)  # as auto uses it
+_ROWS = 16  # times p random rows are used: x is then close enough to detect some percent of noise
 _BURSTS = 4  # at least
-_NUMBERS = 4e8  # that are read for that at most
-_NUMBERS_OF_A_PASS = 4e6  # more than caches hold
-_TRIES = 3  # of what is timed; the least time counts
-_LONG = 0.2  # seconds: of what takes longer, one is enough
+_NUMBERS = 4e8  # read for that, at most
+_NUMBERS_OF_A_PASS = 4e6  # more than fit in the caches
+_TRIES = 3  # repetitions of each timing; the shortest time counts
+_LONG = 0.2  # seconds: longer runs are timed once
 _COLUMNS = 1500  # of the part on which a direct solve is timed
 _MOST_COLUMNS = 10_000  # of a dense factor
-_GROWTH = 2.5  # of the time of a factor with its columns: the third power, but large products run nearer to full speed
-_WELL = 1.5  # times the rows of a well-conditioned A: the pace does not fall much any more
-_WATCHED = 8.0  # passes after which 'refined' makes a factor that it did not make at once, if it must
-_CONTRADICTIONS, _SUSPICION = "contradictions keep x from it", "the equations seem to contradict each other"
+_GROWTH = 2.5  # exponent of the time of a factor in its columns: 3 in theory, but large products are more efficient
+_WELL = 1.5  # times the rows of a well-conditioned A: from there on convergence hardly slows down
+_WATCHED = 8.0  # passes after which 'refined' computes a factor if it did not do so at the start
+_INCONSISTENT, _SUSPICION = "the system is inconsistent", "the system seems inconsistent"
 
 
 class DirectSolve(NamedTuple):
-    """What 'direct' takes, and how it ends; None if only a part of it was run."""
+    """The cost of 'direct', and its final status; None if only a part of it was run."""
 
     rows: float
     seconds: float
@@ -53,18 +53,18 @@ class DirectSolve(NamedTuple):
 
 @dataclass(frozen=True)
 class Paces:
-    """What was measured.
+    """The measurements.
 
     Attributes
     ----------
     run : Run
         Some bursts of random rows.
     deflated : Run or None
-        The same without the common directions of rows, if that is what makes them slow.
+        The same after deflating the common directions of the rows, if these slow down the convergence.
     seconds_a_pass : float
-        Of a step of 'refined' over all rows.
+        The time of a step of 'refined', which reads all rows.
     direct : DirectSolve or None
-        None where it cannot be told from a smaller system.
+        The cost of 'direct'; None if it cannot be extrapolated from a smaller system.
     """
 
     run: Run
@@ -74,17 +74,17 @@ class Paces:
 
     @property
     def slowness(self) -> float | None:
-        """How many times more rows it takes than with well-conditioned rows, as far as could be seen."""
+        """The number of rows needed relative to a well-conditioned A, as far as it is known."""
         return _slowness_of(self.run)
 
     @property
     def rows_checked(self) -> int:
-        """How many rows are checked at the end."""
+        """The number of rows that are checked at the end."""
         return min(ROWS_TO_CHECK, self.run.context.system.n_rows)
 
 
 def load_kernels(source: Source, threads: int) -> None:
-    """Compile all kernels that an inspection uses, or load them from their cache."""
+    """Compile all kernels that `inspect` uses, or load them from the cache."""
     sampled = source.take(np.zeros(1, np.int64), np.ones(1))
     methods: list[tuple[Method, Source]] = [(method, source) for method in (_RANDOM_ROWS, Refined("none"), Direct())]
     methods += [(method, sampled) for method in (Direct(), Refined("all"), ClusterBlock())]
@@ -103,14 +103,14 @@ def measure(system: System, tolerance: Tolerance, rng: np.random.Generator) -> P
 
 
 def _take_rows(method: Method, system: System, tolerance: Tolerance, rng: np.random.Generator) -> Run:
-    """Run a method that takes random rows for a while."""
+    """Run a method on random rows for a while."""
     p = system.n_columns
     wanted = max(min(_ROWS * p, _NUMBERS / system.entries_per_row), 4 * p)
 
     def enough(monitor: Monitor) -> Status | None:
         return Status.STOPPED if monitor.n_rows_seen >= wanted and len(monitor.rows) >= _BURSTS else None
 
-    most = system.rows_read + 4 * max(wanted, 256)  # rows that disagree with a good x would keep it going
+    most = system.rows_read + 4 * max(wanted, 256)  # else inconsistent rows would prolong it
     context = Context(system, tolerance, rng, History())
     run = Run(context, Stage(method, np.zeros(p), most, give_up=enough))
     if run.go() is Status.INTERRUPTED:
@@ -119,7 +119,7 @@ def _take_rows(method: Method, system: System, tolerance: Tolerance, rng: np.ran
 
 
 def _time_a_pass(system: System) -> float:
-    """Compute gradients over the first rows; return how long it takes over all."""
+    """Time gradients over the first rows; return the extrapolated time of a pass over all rows."""
     n_rows = min(system.n_rows, max(64, int(_NUMBERS_OF_A_PASS / system.entries_per_row)))
     vectors, sums, seconds = np.ones((2, system.n_columns)), [], []
 
@@ -139,7 +139,7 @@ def _time_a_pass(system: System) -> float:
 
 
 def _time_direct(system: System, tolerance: Tolerance, rng: np.random.Generator) -> DirectSolve | None:
-    """Time 'direct', on some of the columns if there are many; return what it takes with all."""
+    """Time 'direct', on a part of the columns if there are many; return the cost for all of them."""
     p, columns = system.n_columns, min(system.n_columns, _COLUMNS)
     if p > _MOST_COLUMNS or (isinstance(system.rows, CSRRows) and p > columns):
         return None
@@ -161,7 +161,7 @@ def _time_direct(system: System, tolerance: Tolerance, rng: np.random.Generator)
 
 
 def predict(paces: Paces, found: Fit | None, condition: Condition | None, rtol: float) -> tuple[Prediction, ...]:
-    """Return what to expect of each method that auto may take."""
+    """Return a prediction for each method that auto may use."""
     runs = [run for run in (paces.run, paces.deflated) if run is not None]
     rows = [_random_rows(run, paces.rows_checked, found, rtol) for run in runs]
     return (*rows, _direct(paces, found), _refined(paces, found, condition, rtol))
@@ -172,21 +172,21 @@ def _random_rows(run: Run, n_checked: int, found: Fit | None, rtol: float) -> Pr
     if found is not None and found.noise.relative is not None:
         reaches = found.noise.n_wild == 0 and found.noise_in_x <= rtol
     if reaches is False or (reaches is None and monitor.suspicious):
-        return Prediction(method, reaches=reaches, remark=_SUSPICION if reaches is None else _CONTRADICTIONS)
+        return Prediction(method, reaches=reaches, remark=_SUSPICION if reaches is None else _INCONSISTENT)
     slowness, left = _slowness_of(run), 0.0
     known = slowness is not None and slowness < _WELL
     if not monitor.error <= monitor.allowed:
         left = monitor.rows_left if known else monitor.fewest_rows_left
     rows = monitor.n_rows_seen + left + n_checked
     if not math.isfinite(rows):
-        return Prediction(method, reaches=reaches, remark="the pace is not known")
+        return Prediction(method, reaches=reaches, remark="unknown convergence rate")
     at_least = left > 0.0 and not known
-    remark = "ever slower on the way" if at_least else ""
+    remark = "convergence slows down" if at_least else ""
     return Prediction(method, rows, rows * _seconds_a_row(run), at_least, reaches, remark)
 
 
 def _slowness_of(run: Run) -> float | None:
-    """Return how many times more rows it takes than with well-conditioned rows, as far as could be seen."""
+    """Return the number of rows needed relative to a well-conditioned A; None if it is unknown."""
     pace = run.iterates.monitor.pace
     return 1.0 / (pace * run.context.system.n_columns) if pace > 0.0 else None
 
@@ -203,17 +203,17 @@ def _direct(paces: Paces, found: Fit | None) -> Prediction:
         return Prediction("direct", remark="too many columns" if many else "not timed: sparse rows")
     rows, seconds, ending = paces.direct
     if ending is Status.INCONSISTENT or (found is not None and found.noise.n_wild):
-        return Prediction("direct", reaches=False, remark=_CONTRADICTIONS)
+        return Prediction("direct", reaches=False, remark=_INCONSISTENT)
     if ending is None and paces.run.iterates.monitor.suspicious:
         return Prediction("direct", remark=_SUSPICION)
-    remark = "rounding keeps x from it" if ending is Status.PRECISION else ""
+    remark = "limited by rounding" if ending is Status.PRECISION else ""
     return Prediction(
         "direct", rows + paces.rows_checked, seconds, reaches=None if ending is None else not remark, remark=remark
     )
 
 
 def _refined(paces: Paces, found: Fit | None, condition: Condition | None, rtol: float) -> Prediction:
-    """Predict conjugate gradients: without a factor as far as the condition is known, else with one, as it decides."""
+    """Predict the cost of conjugate gradients, with or without a factor, as 'refined' decides."""
     system = paces.run.context.system
     n, p, digits = system.n_rows, system.n_columns, -math.log(max(rtol, 1e-16))
     m, price = cheapest_sample(system, digits)
@@ -238,10 +238,11 @@ def _refined(paces: Paces, found: Fit | None, condition: Condition | None, rtol:
 
 
 def _passes_without_factor(paces: Paces, condition: Condition | None, digits: float) -> tuple[float, bool]:
-    """Return the passes of plain conjugate gradients, and whether they are known; else they are at least so many.
+    """Return the passes of conjugate gradients without a factor, and whether they are known or a lower bound.
 
-    A pass takes the error down by ``(k - 1) / (k + 1)``, where k is the condition: no less than that of random rows,
-    and between the least that the sample allows, as for an even spectrum, and that of the sample, as for a steep one.
+    A pass reduces the error by a factor ``(k - 1) / (k + 1)``, where k is the condition number. It is estimated by the
+    geometric mean of the lower bound from the sample, which is right for an even spectrum, and that of the sample,
+    which is right for a steep one; and it is at least that of a random matrix.
     """
     ratio = math.sqrt(min(paces.run.context.system.n_columns / paces.run.context.system.n_rows, 0.5))
     k = max(math.sqrt(condition.least * condition.sampled) if condition else 1.0, (1.0 + ratio) / (1.0 - ratio))

@@ -1,4 +1,4 @@
-"""Which way the rows point: clusters, and how far from orthogonal they are."""
+"""The directions of the rows: clusters, and how far from orthogonal the rows are."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from rowsolve.problem.system import System
 
 __all__ = ["look_at_directions", "rows_to_compare"]
 
-_ROWS = 256  # to make clusters of, and as many again to judge them by
-_NUMBERS = 256_000  # that each of the two may have
+_ROWS = 256  # from which clusters are made, and as many again to test them
+_NUMBERS = 256_000  # stored entries of each of the two, at most
 _FEWEST_ROWS = 32
 _COUNTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16)
-_ROWS_EACH = 8  # of a cluster, at least
-_ENOUGH, _LEFT = 0.9, 1.5  # of what any number of clusters explains at most, and leaves at least
-# Likenesses, squared cosines or cosines, are much more than others if 3 times as large, or a quarter as far from 1.
+_ROWS_EACH = 8  # of a cluster, at least, on average
+_ENOUGH, _LEFT = 0.9, 1.5  # shares of the best gain, and of the least unexplained part, that are good enough
+# A similarity (a cosine or its square) is much larger than another if 3 times as large, or a quarter as far from 1.
 _TIMES, _SHARE = 3.0, 0.25
 
 
 def rows_to_compare(system: System) -> int:
-    """Return how many rows to look at."""
+    """Return the number of rows to compare."""
     return min(system.n_rows, 2 * min(_ROWS, max(int(_NUMBERS / system.entries_per_row), _FEWEST_ROWS)))
 
 
 class _Clustering(NamedTuple):
-    """Clusters and how much of a row they explain: the mean squared cosine to the nearest centroid."""
+    """Clusters, and the share of a row that they explain: the mean squared cosine to the nearest centroid."""
 
     n_clusters: int
     explained: float
@@ -45,11 +45,11 @@ class _Clustering(NamedTuple):
 
 
 def look_at_directions(sample: Sample, rng: np.random.Generator) -> Directions | None:
-    """Return the clusters among the rows of `sample`, and the angles between rows; None if there are too few.
+    """Return the clusters among the rows of `sample`, and the angles between rows; None if there are too few rows.
 
-    One half of the rows makes the clusters, the other judges them: rows that made a centroid lie near it in any case.
-    What the centroids explain is compared with what as many random directions do: by chance alone, one of them is
-    always the nearest.
+    One half of the rows defines the clusters, the other half tests them, because rows are close to a centroid that was
+    made from them in any case. The share that the centroids explain is compared with that of as many random
+    directions, one of which is always the nearest, too.
     """
     order = rng.permutation(sample.n_rows)[: rows_to_compare(sample.system)]
     if order.size < _FEWEST_ROWS or sample.system.n_columns == 1:
@@ -64,21 +64,21 @@ def look_at_directions(sample: Sample, rng: np.random.Generator) -> Directions |
 
 
 def _clusterings(training: Sample, rows: Any, rng: np.random.Generator) -> Iterator[_Clustering]:
-    """Yield more and more clusters, made of `training` and judged by `rows`."""
+    """Yield increasing numbers of clusters, made from `training` and tested with `rows`."""
     p = training.system.n_columns
     for count in _COUNTS:
         if count * _ROWS_EACH > training.n_rows or count > p:
             return
         centroids = cluster_rows(training.system, count, rng).centroids
         if len(centroids) < count:
-            return  # there are not as many different rows
+            return  # there are fewer different rows
         cosines = np.abs(rows @ (centroids / np.linalg.norm(centroids, axis=1, keepdims=True)).T)
         explained = float(np.mean(cosines.max(axis=1) ** 2))
         yield _Clustering(count, explained, _by_chance(count, p), cosines.argmax(axis=1))
 
 
 def _fewest(found: list[_Clustering]) -> _Clustering:
-    """Return as few clusters as explain nearly as much as any number does."""
+    """Return the smallest number of clusters that explains nearly as much as the best one."""
     best = max(found, key=lambda one: one.gain)
     for one in found:
         if one.gain >= _ENOUGH * best.gain and 1.0 - one.explained <= _LEFT * (1.0 - best.explained):
@@ -87,7 +87,7 @@ def _fewest(found: list[_Clustering]) -> _Clustering:
 
 
 def _are_clusters(clusters: _Clustering, angles: Directions) -> bool:
-    """Tell whether centroids say more of rows than random directions do, and rows more of those in their cluster."""
+    """Return whether centroids explain rows much better than random directions do, and rows those of their cluster."""
     within = angles.typical if angles.within is None else angles.within
     across = max(angles.of_gaussian, angles.across or 0.0)
     return _is_much_more(clusters.explained, clusters.by_chance) and _is_much_more(within, across)
@@ -98,18 +98,19 @@ def _is_much_more(likeness: float, other: float) -> bool:
 
 
 def _by_chance(count: int, p: int) -> float:
-    """Return what `count` random directions in p dimensions explain of a row: the mean of the largest squared cosine.
+    """Return the share of a row that `count` random directions in p dimensions explain.
 
-    Each has a beta distribution, and the mean is the integral of ``P(largest > t)``.
+    It is the mean of the largest squared cosine. Each squared cosine has a beta distribution, and the mean is the
+    integral of ``P(largest > t)``.
     """
     from scipy.special import betainc
 
-    squares = np.linspace(0.0, min(1.0, 40.0 / p), 129)  # beyond which next to nothing lies
+    squares = np.linspace(0.0, min(1.0, 40.0 / p), 129)  # the probability beyond is negligible
     return float(np.trapezoid(1.0 - betainc(0.5, 0.5 * (p - 1), squares) ** count, squares))
 
 
 def _angles(rows: Any, labels: np.ndarray) -> Directions:
-    """Return the cosines of pairs of unit rows, of the same label and of different ones."""
+    """Return the statistics of the cosines between pairs of unit rows with equal and with different labels."""
     from scipy.special import betaincinv
 
     products = rows @ rows.T

@@ -1,4 +1,4 @@
-"""`inspect`: what is seen in the data without solving the whole."""
+"""`inspect`: the analysis of a system without solving it."""
 
 from __future__ import annotations
 
@@ -24,32 +24,33 @@ __all__ = ["inspect"]
 def inspect(
     A: Any, b: Any, *, rtol: float = 1e-6, threads: int | None = None, rng: int | np.random.Generator | None = None
 ) -> Report:
-    """Look at ``A x = b`` without solving the whole: its condition, clusters, noise, and what each method would take.
+    """Analyse ``A x = b`` without solving it: condition number, clusters, noise, and the cost of each method.
 
-    A sample of the rows is read and methods are timed on parts of A. Everything is said as it was seen there: rows that
-    were not looked at may differ. What is not known is None.
+    The analysis reads a sample of the rows and times the methods on parts of A. Its results hold for the sample: rows
+    that were not read may differ. Results that are unknown are None.
 
     Parameters
     ----------
     A, b
-        As for `solve`, with one right-hand side. All of A must fit in memory, except for a .npy file, which is mapped:
-        any other that would take more than what is free is refused.
+        As for `solve`, with a single right-hand side. A must fit in memory, unless it is a .npy file, which is
+        memory-mapped: a file that needs more memory than is free raises ValueError.
     rtol : float
-        The wanted ``norm(x - x*) / norm(x)``, for which rows and seconds are predicted.
+        The relative error ``norm(x - x*) / norm(x)`` for which the cost is predicted.
     threads : int, optional
-        As for `solve`: how many the methods are timed with.
+        The number of threads with which the methods are timed, as for `solve`.
     rng : int or numpy.random.Generator, optional
-        The same seed looks at the same rows; seconds differ.
+        Seed or generator for the sample. The same seed samples the same rows; times vary.
 
     Returns
     -------
     Report
-        ``print(report)`` says it in words.
+        The results; ``print(report)`` shows them as text.
 
     Raises
     ------
     ValueError, TypeError
-        As `solve`; NaN and infinity are looked for as there, and ``report.checked`` tells whether in all of `A`.
+        As for `solve`. `A` and `b` are checked for NaN and infinity in the same way; ``report.checked`` tells whether
+        all of `A` was checked.
 
     Examples
     --------
@@ -61,13 +62,15 @@ def inspect(
     """
     source, vector, eps = _validate.system_in_memory(A, b)
     if vector.ndim > 1:
-        raise ValueError(f"`inspect` looks at one right-hand side: `b` has {vector.shape[1]}. Pass one of its columns.")
+        raise ValueError(
+            f"`inspect` requires a single right-hand side, got {vector.shape[1]} (the columns of `b`). Try one of them."
+        )
     tolerance = Tolerance(_between_0_and_1("rtol", rtol), 0.0, eps)
     generator, n_threads = _validate.generator_of(rng), _validate.threads_of(threads)
     load_kernels(source, n_threads)
     system = System(source, vector, threads=n_threads)
-    with np.errstate(all="ignore"):  # a system at the ends of the range
-        # Ours are timed first: the threads of BLAS go on spinning for a while on the cores that they need.
+    with np.errstate(all="ignore"):  # numbers may overflow or underflow
+        # Our kernels are timed first: BLAS threads keep spinning for a while, on cores that the kernels need.
         paces = measure(system, tolerance, generator)
         few_columns = system.n_columns <= MOST_COLUMNS
         count = (rows_to_factor if few_columns else rows_to_compare)(system)
@@ -98,7 +101,7 @@ def inspect(
 
 
 def _noise_left_by(run: Run) -> Noise:
-    """Return what random rows tell of the noise: their residual is noise, and error yet to fall."""
+    """Return what random rows tell about the noise: their residual is due to noise and to the error of x."""
     return Noise(
         None, run.fresh.finding.residual.relative if run.fresh.finding else None, run.iterates.monitor.suspicious
     )

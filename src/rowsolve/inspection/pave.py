@@ -1,4 +1,4 @@
-"""Partitions of rows, for those who want to look at them."""
+"""The public functions for partitions of the rows."""
 
 from __future__ import annotations
 
@@ -17,22 +17,24 @@ __all__ = ["incoherence_transform", "pave"]
 def pave(
     A: Any, kind: str = "random", n_blocks: int | None = None, *, rng: int | np.random.Generator | None = None
 ) -> list[np.ndarray]:
-    """Partition the nonzero rows of `A` into blocks, as `rowsolve.Paving` uses them.
+    """Partition the nonzero rows of `A` into blocks, as `rowsolve.Paving` does.
 
     Parameters
     ----------
     A : array_like or sparse matrix of shape (n, p)
     kind : {"random", "incoherent", "subset", "cluster"}
-        A random partition; the same, meant for rows that `incoherence_transform` has mixed; again and again the
-        best-conditioned rows of those left; one row of each cluster.
+        ``"random"``: a random partition. ``"incoherent"``: the same, for rows that `incoherence_transform` has mixed.
+        ``"subset"``: each block has the best-conditioned rows of those that remain. ``"cluster"``: each block has one
+        row of each cluster.
     n_blocks : int, optional
-        The squared spectral norm of the normalised rows if not given.
+        Number of blocks; by default the squared spectral norm of the normalised rows.
     rng : int or numpy.random.Generator, optional
+        Seed or generator for the random choices.
 
     Returns
     -------
     list of ndarray
-        The rows of each block. ``rowsolve.theory.paving_constants(A, blocks)`` tells how good they are.
+        The indices of the rows of each block. ``rowsolve.theory.paving_constants(A, blocks)`` measures their quality.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What an inspection gives back."""
+"""The result of `inspect`."""
 
 from __future__ import annotations
 
@@ -9,103 +9,179 @@ __all__ = ["Condition", "Directions", "Layout", "Noise", "Norms", "Prediction", 
 
 @dataclass(frozen=True)
 class Layout:
-    """How A is stored: in "C" or "Fortran" order, "strided", or "CSR"."""
+    """The shape and storage of A.
+
+    Attributes
+    ----------
+    n_rows, n_columns : int
+    dtype : str
+    order : {"C", "Fortran", "strided", "CSR"}
+    density : float
+        The fraction of the entries that are stored.
+    """
 
     n_rows: int
     n_columns: int
     dtype: str
     order: str
-    density: float  # the share of the entries that are stored
+    density: float
 
 
 @dataclass(frozen=True)
 class Norms:
-    """The norms of the sampled rows: the least and the most of those that are not zero; None if all are."""
+    """The norms of the sampled rows.
+
+    Attributes
+    ----------
+    n_rows, n_zero : int
+        The number of sampled rows, and of rows of zeros among them.
+    contradiction : int or None
+        A row of zeros whose entry of b is not zero, if one was read.
+    least, most : float or None
+        The smallest and the largest norm of the nonzero rows; None if there are none.
+    """
 
     n_rows: int
     n_zero: int
-    contradiction: int | None = None  # a row, of all that were read, that is zero although its b is not
+    contradiction: int | None = None
     least: float | None = None
     most: float | None = None
 
 
 @dataclass(frozen=True)
 class Condition:
-    """The ratio of the largest to the smallest singular value that is not zero.
+    """The condition number: the ratio of the largest to the smallest nonzero singular value.
 
-    That of all rows is between `least` and `most` (None if not known), if no few rows carry a direction alone.
+    Attributes
+    ----------
+    sampled : float
+        That of the sampled rows, to within some 20%.
+    least, most : float, or None for `most` if it is not known
+        Bounds on that of all rows, unless a direction is determined by a few rows only.
+    rank : int
+        The rank of the sampled rows.
+    n_rows : int
+        The number of sampled rows.
     """
 
-    sampled: float  # of the sampled rows, within some 20%
+    sampled: float
     least: float
     most: float | None
-    rank: int  # of the sampled rows
+    rank: int
     n_rows: int
 
 
 @dataclass(frozen=True)
 class Directions:
-    """Which way the sampled rows point: clusters, and medians of the absolute cosines of pairs of rows."""
+    """The directions of the sampled rows: clusters, and absolute cosines of the angles between pairs of rows.
 
-    n_clusters: int  # 0 if there are none
-    cosine: float | None  # of a row and the centroid of its cluster, root mean square; None without clusters
-    typical: float  # of all pairs
-    of_gaussian: float  # of Gaussian rows with as many columns
-    within: float | None  # of pairs of the same cluster; None if there are no two clusters
-    across: float | None  # of pairs of different clusters
-    largest: float  # of all pairs: the orthogonality value of the sample (`rowsolve.theory.orthogonality_value`)
-    n_rows: int  # one half made the clusters, the other judged them and made the pairs
+    Attributes
+    ----------
+    n_clusters : int
+        0 if there are none.
+    cosine : float or None
+        The root mean square cosine between a row and the centroid of its cluster; None without clusters.
+    typical : float
+        The median cosine of all pairs.
+    of_gaussian : float
+        The same for Gaussian rows with as many columns.
+    within, across : float or None
+        The median cosine of pairs in the same cluster and in different ones; None with fewer than two clusters.
+    largest : float
+        The largest cosine: the orthogonality value of the sample (`rowsolve.theory.orthogonality_value`).
+    n_rows : int
+        The number of sampled rows, of which one half defines the clusters and the other half is used for the rest.
+    """
+
+    n_clusters: int
+    cosine: float | None
+    typical: float
+    of_gaussian: float
+    within: float | None
+    across: float | None
+    largest: float
+    n_rows: int
 
 
 @dataclass(frozen=True)
 class Noise:
-    """How far the equations are from agreeing: the root mean square of the noise over that of b, wild rows apart."""
+    """The noise in b, that is, how far the system is from being consistent.
 
-    relative: float | None  # 0 if there is none beyond rounding, None if it is not known
-    at_most: float | None = None  # if not: the relative residual that random rows have got down to
-    suspected: bool = False  # whether x did not settle meanwhile
-    n_wild: int = 0  # of the sampled rows, more than 12 times as far off as half of them
+    Attributes
+    ----------
+    relative : float or None
+        The root mean square of the noise over that of b, without outliers; 0 if it is mere rounding, None if unknown.
+    at_most : float or None
+        If `relative` is unknown, the relative residual that was reached with random rows.
+    suspected : bool
+        Whether the iterates did not settle meanwhile.
+    n_wild : int
+        The number of outliers among the sampled rows: those more than 12 times as far off as the median.
+    n_rows : int
+        The number of sampled rows.
+    """
+
+    relative: float | None
+    at_most: float | None = None
+    suspected: bool = False
+    n_wild: int = 0
     n_rows: int = 0
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a method is expected to take: rows to read, and seconds; None if it never gets there, or if not known."""
+    """The predicted cost of a method.
+
+    Attributes
+    ----------
+    method : str
+    rows, seconds : float or None
+        The rows to read and the time until convergence; None if it does not converge, or if unknown.
+    at_least : bool
+        Whether `rows` and `seconds` are lower bounds.
+    reaches : bool or None
+        Whether x reaches the tolerance; None if unknown.
+    remark : str
+    """
 
     method: str
     rows: float | None = None
     seconds: float | None = None
-    at_least: bool = False  # whether it may well be more
-    reaches: bool | None = None  # whether x comes within the tolerance; None if not known
+    at_least: bool = False
+    reaches: bool | None = None
     remark: str = ""
 
 
 @dataclass(frozen=True)
 class Report:
-    """What `rowsolve.inspect` has seen; ``print(report)`` says it in words.
+    """The result of `rowsolve.inspect`; ``print(report)`` shows it as text.
 
     Attributes
     ----------
     layout : Layout
+        The shape and storage of A.
     norms : Norms
+        The norms of the rows.
     condition : Condition or None
-        None if a factor of a sample would take too long, or if all sampled rows are zero.
+        The condition number. None if factoring a sample would take too long, or if all sampled rows are zero.
     directions : Directions or None
-        None if there are too few rows, or only one column.
+        The clusters of the rows and the angles between rows. None if there are too few rows, or only one column.
     noise : Noise
+        The noise in b, and outliers.
     slowness : float or None
-        How many times more random rows it takes than with a well-conditioned A, by the pace of the first few p.
+        The number of random rows needed, relative to a well-conditioned A, estimated from the convergence over the
+        first few p rows. None if unknown.
     predictions : tuple of Prediction
-        For a relative error of `rtol` in x, with so many `threads`.
+        The predicted cost of each method, for a relative error of `rtol` in x with `threads` threads.
     first, method, advice : str
-        The method that ``"auto"`` begins with, the one to ask for, and why.
+        The method that ``"auto"`` begins with, the method to choose, and why.
     rtol : float
     threads : int
     rows_read : int
     checked : bool
-        Whether all of A was looked at for NaN and infinity, or only the rows that were read.
+        Whether all of A was checked for NaN and infinity, or only the rows that were read.
     seconds : float
-        What the inspection took, without compiling or loading the kernels.
+        The duration of the inspection, without compiling or loading the kernels.
     """
 
     layout: Layout

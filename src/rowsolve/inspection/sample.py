@@ -1,4 +1,4 @@
-"""What a factor of a random sample of the rows tells: condition, rank, noise, rows that are far off."""
+"""Estimates from a factor of a random sample of the rows: condition number, rank, noise, and outliers."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from rowsolve.problem.system import System
 
 __all__ = ["MOST_COLUMNS", "Fit", "Sample", "condition_of", "fit", "rows_to_factor", "take_sample"]
 
-MOST_COLUMNS = 1500  # a factor of some more rows takes a second, which is long enough for a look
+MOST_COLUMNS = 1500  # a factor of a sample then takes about a second
 _WORK = 4e9  # multiplications for a factor: a sample of 4 p rows at 1,000 columns
-_FEWEST, _MOST = 2, 16  # times p rows: more tell the condition better, but not by much
-_SPARE = 256  # rows beyond that, for systems of a few columns
-_WITHIN = 1.2  # the condition of a factor is known to some 20%, and never too high
-_POLISHING = 8  # steps at most, each of which gains as many digits as the factor has
-_WILD = 12.0  # times the median distance: a normal distribution reaches 5 in some thousand rows
-_FEW = 0.2  # of the rows at most: if more are far off, that is how the noise is distributed
-_ROUNDS = 6  # of leaving out rows that are far off and looking again
-_ENOUGH = 4  # times p rows to tell them by
-_ROUNDING = 16.0  # units of rounding that a row may be off without any noise
+_FEWEST, _MOST = 2, 16  # times p rows: more improve the estimate of the condition number only slightly
+_SPARE = 256  # additional rows, for systems with few columns
+_WITHIN = 1.2  # the condition number of a factor is estimated to within some 20%, and never too high
+_POLISHING = 8  # steps of iterative refinement, at most
+_WILD = 12.0  # times the median distance makes an outlier: normal noise reaches 5 in some thousand rows
+_FEW = 0.2  # the largest share of outliers: if there are more, the noise is heavy-tailed
+_ROUNDS = 6  # of leaving out outliers and fitting again
+_ENOUGH = 4  # times p rows to fit when outliers are left out
+_ROUNDING = 16.0  # units of rounding by which the residual of a row may differ from zero without noise
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Some rows in memory, none of them zero, in units of their median norm; and their norms."""
+    """Nonzero rows in memory, divided by their median norm, and their norms."""
 
     system: System
     norms: np.ndarray
 
     @property
     def n_rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return self.norms.size
 
     @property
     def matrix(self) -> Any:
-        """The rows as numpy or scipy multiply them."""
+        """The rows as an array or a scipy sparse matrix."""
         if isinstance(self.system.rows, CSRRows):
             from scipy import sparse
 
@@ -57,22 +57,22 @@ class Sample:
 
 
 class Fit(NamedTuple):
-    """What the least-squares x of a sample, without the rows that are far off, tells."""
+    """A fit of x to a sample by least squares, without its outliers."""
 
     factor: Factor  # of all rows of the sample
-    seconds: float  # that it took to make
+    seconds: float  # time that the factor took
     noise: Noise
-    noise_in_x: float  # the relative error of an x that goes on moving with the noise of one row after another
+    noise_in_x: float  # the relative error that noise leaves in an x that is projected on one row after another
 
 
 def rows_to_factor(system: System) -> int:
-    """Return how many rows make a good sample."""
+    """Return the number of rows to sample."""
     wanted = min(max(_WORK / system.n_columns**2, _FEWEST * system.n_columns), _MOST * system.n_columns)
     return min(system.n_rows, int(wanted) + _SPARE)
 
 
 def take_sample(system: System, count: int, rng: np.random.Generator) -> tuple[Norms, Sample | None]:
-    """Read `count` random rows; return what their norms are, and those that are not zero, if there are any."""
+    """Read `count` random rows; return their norms, and the nonzero rows, or None if there are none."""
     order = np.sort(system.sample(count, rng)[0])
     norms_sq = np.empty(order.size)
     norms_at(system.rows, system.b, order, norms_sq, system.counter.odd)
@@ -81,7 +81,7 @@ def take_sample(system: System, count: int, rng: np.random.Generator) -> tuple[N
     if not order.size:
         return Norms(n_rows, n_rows, system.counter.contradiction), None
     unit = float(np.median(norms))
-    source = system.source.take(order, np.full(order.size, 1.0 / unit))  # so that squares are in range
+    source = system.source.take(order, np.full(order.size, 1.0 / unit))  # so that squares do not overflow
     sample = Sample(System(source, frozen(system.b[order] / unit), system.clock), norms / unit)
     return Norms(
         n_rows, n_rows - order.size, system.counter.contradiction, float(norms.min()), float(norms.max())
@@ -89,10 +89,10 @@ def take_sample(system: System, count: int, rng: np.random.Generator) -> tuple[N
 
 
 def fit(sample: Sample, eps: float) -> Fit:
-    """Fit x to the rows of `sample` that are not far off.
+    """Fit x to the rows of `sample` without outliers, by trimmed least squares.
 
-    The x of all rows is drawn towards those that are far off. So these are left out, and told apart again by the x of
-    the others, until they stay the same: trimmed least squares.
+    Outliers affect the x that is fitted to all rows. So they are left out, x is fitted to the others, and the outliers
+    are determined again from that x, until they do not change any more.
     """
     kept, fitted, matrix, started = np.arange(sample.n_rows), sample, sample.matrix, time.perf_counter()
     factor_of_all = factor = factor_of(sample.system, kept)
@@ -114,7 +114,10 @@ def fit(sample: Sample, eps: float) -> Fit:
 
 
 def _noise(fitted: Sample, rank: int, x: np.ndarray, *, agree: bool) -> float | None:
-    """Return the typical residual: as many rows as the rank are fitted whatever their noise, the others tell it."""
+    """Return the standard deviation of the noise, from the residual and its degrees of freedom; None if there are none.
+
+    It is 0 if the rows `agree` up to rounding.
+    """
     if fitted.n_rows <= rank:
         return None
     size = _root_mean_square(fitted.system.b - fitted.matrix @ x)
@@ -126,14 +129,14 @@ def _root_mean_square(values: np.ndarray) -> float:
 
 
 def _rounding(x: np.ndarray, eps: float) -> float:
-    """Return how far x may be from a row by rounding alone: of its numbers, and of their products with x."""
+    """Return the distance of x from a row that rounding of its entries and of their products with x may cause."""
     return _ROUNDING * eps * float(np.linalg.norm(x)) / math.sqrt(min(x.size, 64))
 
 
 def _near(off: np.ndarray, norms: np.ndarray, rounding: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """Return the rows that are not far off, by their residual or by the distance of x from them.
+    """Return the rows that are no outliers by their residual, or by the distance of x from them.
 
-    By one of the two alone noise would seem wild that is in proportion to the norms of the rows, or that is not.
+    Outliers must be so by both criteria: noise may or may not be proportional to the norms of the rows.
     """
     by_residual = off > _WILD * np.median(off[kept])
     by_distance = off / norms > _WILD * np.median(off[kept] / norms[kept])
@@ -141,11 +144,11 @@ def _near(off: np.ndarray, norms: np.ndarray, rounding: np.ndarray, kept: np.nda
 
 
 def _least_squares(sample: Sample, factor: Factor) -> np.ndarray:
-    """Solve ``A'A x = A'b``, and again for what is left of b, twice at least and as long as that halves it."""
+    """Solve ``A'A x = A'b`` with iterative refinement: at least two steps, more while they halve the residual."""
     matrix, b, x, before = sample.matrix, sample.system.b, np.zeros(sample.system.n_columns), math.inf
     left = b
     for _ in range(_POLISHING):
-        change = np.tile(matrix.T @ left, (2, 1))  # a factor takes an even number of vectors
+        change = np.tile(matrix.T @ left, (2, 1))  # a factor solves for an even number of vectors
         factor.solve(change)
         x += change[0]
         left = b - matrix @ x
@@ -157,14 +160,16 @@ def _least_squares(sample: Sample, factor: Factor) -> np.ndarray:
 
 
 def condition_of(sample: Sample, factor: Factor, share: float) -> Condition | None:
-    """Return the condition of a sample of a `share` of A, and the range of that of A; None if out of range.
+    """Return the condition number of a sample, and bounds on that of A; None if it is not finite.
 
-    Let U S V' be all n rows. m of the rows of U, picked at random, have singular values between
-    ``sqrt(a (1 - c)) - sqrt(c (1 - a))`` and the same with a plus, where ``a = m/n`` and ``c = p/n``, if U is like a
-    random basis: if no few rows carry a direction alone. (For many rows that is ``sqrt(m/n)`` times
-    ``1 - sqrt(p/m)`` and ``1 + sqrt(p/m)``.) With g for the ratio of the two, the condition of all rows is at least
-    that of the sample over g and at most that of the sample times g. Rows of very different norms are worth fewer of
-    the same norm: by the usual rule for weights, ``sum(w)**2 / sum(w**2)``, here with squared norms for weights.
+    `share` is the share of the rows of A in the sample. Let ``A = U S V'`` be the singular value decomposition of all n
+    rows. If U is like a random basis, so that no direction is determined by a few rows only, then m of its rows, chosen
+    at random, have singular values between ``sqrt(a (1 - c)) - sqrt(c (1 - a))`` and
+    ``sqrt(a (1 - c)) + sqrt(c (1 - a))``, where ``a = m/n`` and ``c = p/n``. (For large n these are ``sqrt(m/n)`` times
+    ``1 - sqrt(p/m)`` and ``1 + sqrt(p/m)``.) Let g be the ratio of these bounds. Then the condition number of all rows
+    is at least that of the sample divided by g, and at most that of the sample times g. Rows of different norms count
+    as fewer rows of equal norm: as ``sum(w)**2 / sum(w**2)``, the usual effective sample size for weights w, which are
+    the squared norms here.
     """
     weights = (sample.norms / sample.norms.max()) ** 2
     worth = float(weights.sum() ** 2 / (weights @ weights)) / weights.size

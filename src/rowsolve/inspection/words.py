@@ -1,4 +1,4 @@
-"""An inspection in words."""
+"""The text of a report."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _AS_FAST = 1.5  # times the rows that a well-conditioned A takes
 
 
 def in_words(report: Report) -> str:
-    """Return everything as plain text."""
+    """Return the report as plain text."""
     threads = f"{report.threads} thread{'s' if report.threads != 1 else ''}"
     passes = _figure(report.rows_read / report.layout.n_rows)
     closing = (
@@ -24,9 +24,9 @@ def in_words(report: Report) -> str:
         f"{seconds_in_words(report.seconds)}."
     )
     if report.norms.n_rows < report.layout.n_rows:
-        closing += " Rows that were not in the sample may differ."
+        closing += " Rows that were not sampled may differ."
     if not report.checked:
-        closing += " Only those that were read were checked for NaN and infinity."
+        closing += " Only the rows that were read were checked for NaN and infinity."
     paragraphs = [
         [_wrapped(text, label) for label, text in lines(report)],
         [_wrapped(text, "warning") for text in warnings(report)],
@@ -38,7 +38,7 @@ def in_words(report: Report) -> str:
 
 
 def lines(report: Report) -> Iterator[tuple[str, str]]:
-    """Yield what was seen, as a label and words."""
+    """Yield the results as pairs of a label and text."""
     layout = report.layout
     stored = f"sparse, {_percent(layout.density)} stored" if layout.order == "CSR" else f"dense, {layout.order} order"
     yield "A", f"{layout.n_rows:,} x {layout.n_columns:,} {layout.dtype}, {stored}"
@@ -50,32 +50,32 @@ def lines(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def warnings(report: Report) -> Iterator[str]:
-    """Yield what deserves attention before anything is solved."""
+    """Yield what to pay attention to before solving the system."""
     layout, condition, noise = report.layout, report.condition, report.noise
     if layout.order in ("Fortran", "strided"):
         yield (
-            f"{layout.order} order: a row is gathered from {layout.n_columns:,} places, many times slower than in C "
-            "order; np.ascontiguousarray(A) mends it if the copy fits."
+            f"{layout.order} order: the entries of a row are in {layout.n_columns:,} places, which makes reading it "
+            "many times slower than in C order. Try np.ascontiguousarray(A) if the copy fits in memory."
         )
     if report.norms.contradiction is not None:
         yield f"row {report.norms.contradiction:,} is zero but its b is not: the system is inconsistent."
     if layout.n_rows < layout.n_columns:
-        yield "there are fewer rows than columns, so many x satisfy them; `solve` gives the one of least norm."
+        yield "A has fewer rows than columns, so the solution is not unique; `solve` returns the minimum-norm solution."
     elif condition is not None and condition.rank < layout.n_columns:
         rank = f"rank {condition.rank:,}, less than the {layout.n_columns:,} columns"
         if report.norms.n_rows == layout.n_rows:
-            yield f"A has {rank}, so many x fit as well; `solve` gives the one of least norm."
+            yield f"A has {rank}, so the solution is not unique; `solve` returns the minimum-norm solution."
         else:
-            yield f"the sample has {rank}: either A has, or a few rows alone carry the others."
+            yield f"the sample has {rank}: A is rank-deficient, or only a few other rows determine the rest."
     if noise.n_wild:
         yield (
-            f"{_percent(noise.n_wild / noise.n_rows)} of {noise.n_rows:,} sampled rows are far off, more than 12 times "
-            "as far as half of them: they look like mistakes in b."
+            f"{_percent(noise.n_wild / noise.n_rows)} of {noise.n_rows:,} sampled rows are outliers, more than 12 "
+            "times as far off as the median: these entries of b look like errors."
         )
 
 
 def table(report: Report) -> list[tuple[str, ...]]:
-    """Return a row of cells for each prediction, below a head."""
+    """Return a header row and one row of cells for each prediction."""
     head = ("method", "rows", "passes over A", "time", "")
     return [head, *(_cells(one, report.layout.n_rows) for one in report.predictions)]
 
@@ -118,16 +118,16 @@ def _condition(report: Report) -> str:
     if report.norms.least is None:
         return "unknown: all sampled rows are zero"
     if condition is None:
-        words = "unknown: to factor a sample would take too long"
+        words = "unknown: factoring a sample would take too long"
         if slowness is None:
             return words
         pace = "as fast as" if slowness < _AS_FAST else f"{_figure(slowness)} times slower than"
-        return f"{words}; random rows get on {pace} with a well-conditioned A"
+        return f"{words}; random rows converge {pace} for a well-conditioned A"
     if report.norms.n_rows == report.layout.n_rows:
-        return f"about {_figure(condition.sampled)}, of all rows"
-    most = "anything" if condition.most is None else _figure(condition.most)
+        return f"about {_figure(condition.sampled)}, for all rows"
+    most = " or more" if condition.most is None else f" to {_figure(condition.most)}"
     return (
-        f"{_figure(condition.least)} to {most}, unless a few rows alone carry a direction; about "
+        f"{_figure(condition.least)}{most}, unless a few rows alone determine a direction; about "
         f"{_figure(condition.sampled)} in a sample of {condition.n_rows:,} rows"
     )
 
@@ -137,9 +137,9 @@ def _clusters(found: Directions | None) -> str:
         return "unknown: too few rows or columns to tell"
     if found.cosine is None:
         return f"none found among {found.n_rows:,} sampled rows"
-    what = "all rows point one way" if found.n_clusters == 1 else f"{found.n_clusters} by direction"
-    tight = "tight, which slows down random rows" if found.cosine >= _TIGHT else "loose"
-    return f"{what}, {tight}: typical cosine to the centroid {found.cosine:.3g}, by {found.n_rows:,} sampled rows"
+    what = "1, a common direction of all rows" if found.n_clusters == 1 else f"{found.n_clusters} by direction"
+    tight = "tight, which slows down convergence with random rows" if found.cosine >= _TIGHT else "loose"
+    return f"{what}, {tight}: typical cosine to the centroid {found.cosine:.3g}, from {found.n_rows:,} sampled rows"
 
 
 def _angles(found: Directions | None) -> str:
@@ -148,24 +148,24 @@ def _angles(found: Directions | None) -> str:
     typical = f"{found.typical:.2g}"
     if found.within is not None and found.across is not None:
         typical = f"{found.within:.2g} in the same cluster, {found.across:.2g} in different ones"
-    gaussian = f"{found.of_gaussian:.2g} of Gaussian rows"
+    gaussian = f"{found.of_gaussian:.2g} for Gaussian rows"
     return f"typical |cos| of two rows {typical} ({gaussian}), the largest {found.largest:.2g}"
 
 
 def _noise(noise: Noise) -> str:
-    where = f"by {noise.n_rows - noise.n_wild:,} sampled rows{' that are not far off' if noise.n_wild else ''}"
+    where = f"from {noise.n_rows - noise.n_wild:,} sampled rows{' that are not outliers' if noise.n_wild else ''}"
     if noise.relative == 0.0:
         return f"none beyond rounding, {where}"
     if noise.relative is not None:
         return f"{_percent(noise.relative)} of b, {where}: the system is inconsistent"
     if noise.at_most is None:
-        return "unknown: no rows beyond the rank to tell it by"
-    most = f"at most {_percent(noise.at_most)} of b, where random rows have got so far"
-    return f"{most}; x does not settle, so there seems to be some" if noise.suspected else f"unknown: {most}"
+        return "unknown: there are no more rows than the rank"
+    most = f"at most {_percent(noise.at_most)} of b, the residual reached with random rows"
+    return f"{most}; the iterates do not settle, so there seems to be some" if noise.suspected else f"unknown: {most}"
 
 
 def seconds_in_words(seconds: float) -> str:
-    """Return a time that is known to one or two digits."""
+    """Return a time as text, with one or two digits."""
     if seconds < 1.5e-3:
         return "1 ms" if seconds > 0.5e-3 else "< 1 ms"
     if seconds < 0.995:
@@ -176,7 +176,7 @@ def seconds_in_words(seconds: float) -> str:
 
 
 def _figure(value: float) -> str:
-    """Return two digits: no more are known."""
+    """Return a number as text, with two digits, as more are not known."""
     if value >= 1e6:
         return f"{value:.1e}"
     return f"{_rounded(value):,.0f}" if value >= 10.0 else f"{value:.2g}"
