@@ -26,8 +26,12 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run(*args):
-    return CliRunner().invoke(app, [str(arg) for arg in args], env={"COLUMNS": "200"})
+def run(*args, columns=200):
+    return CliRunner().invoke(app, [str(arg) for arg in args], env={"COLUMNS": str(columns)})
+
+
+def widest(text):
+    return max(map(len, text.splitlines()))
 
 
 def files(folder):
@@ -58,7 +62,7 @@ def test_solve__keeps_x_within_bounds(folder):
     assert np.load("x.npy").max() == 0.2
     result = run("solve", "A.npy", "b.npy", "--lower", 1, "--upper", 0)
     assert result.exit_code == 2
-    assert "leave no room for entry 0 of x: from 1 to 0" in result.output
+    assert "are infeasible for entry 0 of x: from 1 to 0" in result.output
 
 
 @pytest.mark.parametrize("ending", ["npy", "csv"])
@@ -72,10 +76,29 @@ def test_solve__takes_several_right_hand_sides(folder, ending):
     assert json.loads(result.stdout)["n_rhs"] == 3
 
 
-def test_solve__without_output_says_that_x_is_not_kept(folder):
-    result = run("solve", "A.npy", "b.npy", "--seed", 0)
+def test_solve__without_output_prints_a_short_x(folder):
+    result = run("solve", "A.npy", "b.npy", "--seed", 0, columns=80)
     assert result.exit_code == 0
-    assert "not written: give -o FILE" in result.output
+    (line,) = (line for line in result.output.splitlines() if line.startswith("x = "))
+    entries, size = line.removeprefix("x = [").split("]")
+    first, last = entries.split("...")
+    np.testing.assert_allclose(np.array(first.split(), float), X_TRUE[:3], atol=1e-4)
+    np.testing.assert_allclose(np.array(last.split(), float), X_TRUE[-3:], atol=1e-4)
+    assert size == "  (length 12)"
+    assert "x was not saved; use -o FILE" in result.output
+    for words in ("CONVERGED", "estimated error  ", "The estimated error is within the tolerance"):
+        assert words in " ".join(result.output.split("\n"))
+    assert widest(result.output) <= 80
+
+
+def test_solve__prints_a_short_x_with_several_columns_and_a_whole_one_with_few_entries(folder):
+    np.save("b.npy", np.column_stack([b, 2 * b, 1e9 * b, 1e-9 * b, b, b]))
+    result = run("solve", "A.npy", "b.npy", columns=80)
+    assert "(shape (12, 6))" in result.output
+    assert widest(result.output) <= 80
+    np.save("A.npy", A[:, :2])
+    np.save("b.npy", A[:, :2] @ [1.0, -2.0])
+    assert "x = [ 1. -2.]  (length 2)" in run("solve", "A.npy", "b.npy", columns=80).output
 
 
 def test_solve__that_does_not_converge_exits_with_1_and_writes_x(folder):
@@ -130,7 +153,7 @@ def test_solve__starts_from_x0(folder):
     [
         (("missing.npy", "b.npy"), "missing.npy: no such file"),
         (("A.npy", "b.txt"), "expected a file ending in"),
-        (("A.npy", "A.npy", "--method", "jl"), "'jl' takes one right-hand side at a time, got 12"),
+        (("A.npy", "A.npy", "--method", "jl"), "'jl' requires a single right-hand side, got 12"),
         (("A.npy", "b.npy", "--rtol", "-1"), "`rtol` must be a finite number of at least 0, got -1.0"),
         (("A.npy", "b.npy", "--method", "cluster_jl"), "did you mean 'cluster-jl'"),
         (("A.npy", "b.npy", "--damp", "1", "-m", "cyclic"), "`damp`"),
@@ -258,7 +281,7 @@ def test_ctrl_c__before_the_solve_writes_nothing(folder, monkeypatch):
     monkeypatch.setattr(rowsolve, "solve", press_ctrl_c)
     result = run("solve", "A.npy", "b.npy", "-o", "x.npy")
     assert result.exit_code == 1
-    assert "interrupted before the solve began: nothing was written" in result.stderr
+    assert "error: interrupted before the solve started, no output was written." in result.stderr
     assert files(folder) == ["A.npy", "b.npy"]
 
 
@@ -282,19 +305,35 @@ def test_json__has_no_infinities(folder):
     assert found["status"] == "CONVERGED"
 
 
-def test_methods__lists_the_registry():
-    result = run("methods")
+def test_methods__lists_auto_and_the_registry():
+    result = run("methods", columns=80)
     assert result.exit_code == 0
+    assert widest(result.output) <= 80
+    assert "…" not in result.output.replace("rows 0, 1, 2, …", "")
+    said = " ".join(result.output.split())
+    found = [line.split(": ")[1] for line in result.output.splitlines() if line.startswith("method: ")]
+    assert found == ["auto", *rowsolve.METHODS]
+    auto = "begins with what is predicted to be fastest and goes on with another method if needed"
+    assert f"method: auto description: {auto} parameters: none" in said
+    assert methods_as_markdown().splitlines()[2].startswith(f"| `auto` | {auto} |")
     for name, method in rowsolve.METHODS.items():
-        assert name in result.output
+        assert f"method: {name} description: {method.summary} parameters: " in said
         assert f"| `{name}` | {method.summary} |" in methods_as_markdown()
+
+
+def test_methods__is_a_table_where_there_is_room():
+    lines = run("methods", columns=400).output.splitlines()
+    (line,) = (line for line in lines if " block " in line[:20])
+    assert line.split("│")[3].strip() == "block_size=4, memory=0"
 
 
 @pytest.mark.compiled
 def test_demo__prints_a_table_and_writes_a_picture(folder):
     result = run("demo", "--quick", "--out", "demo.png")
     assert result.exit_code == 0
-    for words in ("rowsolve", "scipy lsmr", "scipy lsqr", "numpy lstsq", "true error", "Picture: demo.png"):
+    for words in (
+        "rowsolve auto", "scipy lsmr", "scipy lsqr", "normal equations", "numpy lstsq", "true error", "Picture: demo.png",
+    ):  # fmt: skip
         assert words in result.output
     assert (folder / "demo.png").read_bytes().startswith(b"\x89PNG")
     assert run("demo", "--quick", "--out", "nowhere/demo.png").exit_code == 2
@@ -311,18 +350,33 @@ def test_demo__prints_a_table_and_writes_a_picture(folder):
 
 def test_version_and_help():
     assert run("--version").output.strip() == f"rowsolve {rowsolve.__version__}"
-    assert "Exit code 0: converged" in run("--help").output
+    assert "Exit codes of solve: 0 if converged" in run("--help").output
     assert run("nonsense").exit_code == 2
 
 
-def test_progress__shows_error_rows_passes_and_time_left():
-    from rowsolve import Event
-    from rowsolve.cli.progress import _figures, _time_left
+@pytest.mark.parametrize(
+    "command", [None, "solve", "inspect", "convert", "methods", "demo", "race", "reproduce", "nonsense"]
+)
+def test_help__fits_80_columns(command):
+    result = run(*([command] if command else []), "--help", columns=80)
+    assert widest(result.output) <= 80
+    assert "..." not in result.output.replace("[ARGS]...", "")  # nothing is cut off
 
-    event = Event("solve", 12_345, 1.25, 1e6, 0.5, 3.2e-4, 0.75, 12.0, np.zeros(1))
-    assert _figures(event) == "error ~3.2e-04, 12,345 rows (1.25 passes), 1 MB at 0.00 GB/s, 12.0 s left"
-    event = Event("prepare", 10, 0.1, 5e9, 2.0, np.nan, np.nan, np.nan, np.zeros(1))
-    assert _figures(event) == "10 rows (0.10 passes), 5 GB at 2.50 GB/s"
-    assert _time_left(90) == "2 min left"
-    assert _time_left(7200) == "2.0 h left"
-    assert _time_left(np.inf) == "time left not known yet"
+
+def test_messages__are_not_wrapped_in_files(folder):
+    args = ["solve", "A.npy", "A.npy", "-m", "jl", "-o", f"{'long-name-' * 10}/x.npy"]
+    error = CliRunner().invoke(app, args, env={"COLUMNS": None}).stderr
+    assert len(error.splitlines()) == 1
+    assert len(error) > 200
+
+
+@pytest.mark.parametrize("columns", [80, 60])
+def test_messages__are_wrapped_between_words(folder, columns):
+    name = f"{'long-name-' * 10}.npy"
+    for args in (("solve", "A.npy", "b.npy", "-o", "x.npy"), ("solve", "A.npy", "A.npy", "-m", "jl"), ("solve", "A")):
+        assert widest(run(*args, columns=columns).output) <= columns
+    error = run("solve", "A.npy", "b.npy", "-o", f"no-folder/{name}", columns=columns).stderr
+    assert widest(error.replace(f"no-folder/{name}", "")) <= columns
+    assert f"no-folder/{name}: cannot" in error.replace("\n", " ")  # a file name is not broken
+    assert run("solve", "A.npy", "b.npy", "-o", name, columns=columns).exit_code == 0
+    assert name in run("solve", "A.npy", "b.npy", "-o", name, "--force", columns=columns).output

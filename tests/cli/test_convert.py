@@ -22,8 +22,8 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run(*args):
-    return CliRunner().invoke(app, [str(arg) for arg in args], env={"COLUMNS": "200"})
+def run(*args, columns=200):
+    return CliRunner().invoke(app, [str(arg) for arg in args], env={"COLUMNS": str(columns)})
 
 
 def files(folder):
@@ -43,6 +43,11 @@ def test_convert__writes_what_solve_reads(folder, name, rhs):
     assert relative_error(np.load("x.npy"), X_TRUE) < 2e-6
 
 
+def test_convert__fits_80_columns(folder):
+    for args in (("A.npy", "B.h5"), ("A.npy", "B.h5"), ("A.npy", "B.h5", "--memory", "1")):
+        assert max(map(len, run("convert", *args, columns=80).output.splitlines())) <= 80
+
+
 def test_convert__obeys_dtype_memory_and_force(folder):
     assert run("convert", "A.npy", "B.npy", "--dtype", "float32", "--memory", "10kB").exit_code == 0
     np.testing.assert_array_equal(np.load("B.npy"), A.astype(np.float32))
@@ -59,8 +64,8 @@ def test_convert__obeys_dtype_memory_and_force(folder):
         (("none.h5", "B.npy"), "none.h5: no such file"),
         (("A.npy", "B.xls"), "B.xls: expected a file ending in .npy"),
         (("A.npy", "B.h5", "--rhs", "A.csv"), "A.csv: no such file"),
-        (("A.npy", "B.h5", "--memory", "1"), "MB of memory are too little"),
-        (("A.npy", "B.npy", "--chunk", "7"), "B.npy: this format has no chunks of rows to choose"),
+        (("A.npy", "B.h5", "--memory", "1"), "MB of memory are not enough"),
+        (("A.npy", "B.npy", "--chunk", "7"), "B.npy: `chunk` does not apply to this format"),
     ],
 )
 def test_bad_input__exits_with_2_and_writes_nothing(folder, args, words):
@@ -78,4 +83,4 @@ def test_ctrl_c__writes_nothing_and_says_so(folder, monkeypatch):
     monkeypatch.setattr(rowsolve, "convert", press_ctrl_c)
     result = run("convert", "A.npy", "B.h5")
     assert result.exit_code == 1
-    assert "interrupted: nothing was written" in result.stderr
+    assert "error: interrupted, no output was written." in result.stderr

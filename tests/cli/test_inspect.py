@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 
 import rowsolve
 from rowsolve.cli import app
+from rowsolve.inspection.report import Prediction
 
 A, b, _ = gaussian(400, 8, noise=0.02)
 
@@ -25,8 +27,8 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run(*args):
-    return CliRunner().invoke(app, ["inspect", *(str(arg) for arg in args)], env={"COLUMNS": "240"})
+def run(*args, columns=240):
+    return CliRunner().invoke(app, ["inspect", *(str(arg) for arg in args)], env={"COLUMNS": str(columns)})
 
 
 def test_inspect__says_what_is_seen(folder):
@@ -37,15 +39,27 @@ def test_inspect__says_what_is_seen(folder):
         "none of 384 sampled rows are zero",
         "in a sample of 384 rows",
         "none found among 384 sampled rows",
-        "% of b, by 384 sampled rows: the system is inconsistent",
+        "% of b, from 384 sampled rows: the system is inconsistent",
         "Predicted for a relative error of 1e-06 in x, with 1 thread:",
-        "direct never never never contradictions keep x from it",
+        "direct never never never the system is inconsistent",
         "`auto` begins with 'refined'",
         "x will be the least-squares solution, by 'refined'",
         "rows were read",
     ):
         assert words in " ".join(result.output.split())
     assert sorted(path.name for path in folder.iterdir()) == ["A.npy", "b.npy"]
+
+
+@pytest.mark.parametrize("remark", ["the pace is not known", "the equations seem to contradict each other"])
+def test_inspect__fits_80_columns(folder, monkeypatch, remark):
+    report = rowsolve.inspect("A.npy", "b.npy", rng=0)
+    far = Prediction("randomized", 1.23e9, 4e5, at_least=True, remark=remark)
+    report = dataclasses.replace(report, predictions=(far, *report.predictions[1:]))
+    monkeypatch.setattr(rowsolve, "inspect", lambda *_, **__: report)
+    output = run("A.npy", "b.npy", columns=80).output
+    assert max(map(len, output.splitlines())) <= 80
+    wide = "method: randomized rows: > 1,200,000,000 passes over A: > 3.1e+06 time: > 111 h remark: the equations seem"
+    assert (wide in " ".join(output.split())) == ("seem" in remark)  # a table that is too wide is shown vertically
 
 
 def test_inspect__as_json_is_the_report(folder):
@@ -70,7 +84,7 @@ def test_json__says_null_where_nothing_is_known(folder):
 
 def test_warnings__are_printed(folder):
     np.save("A.npy", np.asfortranarray(A))
-    assert "warning        Fortran order: a row is gathered from 8 places" in run("A.npy", "b.npy").output
+    assert "warning        Fortran order: the entries of a row are in 8 places" in run("A.npy", "b.npy").output
 
 
 @pytest.mark.parametrize("name", ["A.npz", "A.mtx", "A.mtx.gz", "A.csv"])

@@ -28,8 +28,8 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run(*args):
-    return CliRunner().invoke(app, ["race", *map(str, args)], env={"COLUMNS": "200"})
+def run(*args, columns=200):
+    return CliRunner().invoke(app, ["race", *map(str, args)], env={"COLUMNS": str(columns)})
 
 
 def files(folder):
@@ -40,10 +40,10 @@ def test_race__prints_a_table_the_winner_and_who_is_absent(folder):
     result = run("A.npy", "b.npy", "--methods", "block, cyclic", "--repeats", 2, "--threads", 1, "--json", "race.json")
     assert result.exit_code == 0, result.output
     for words in (
-        "600 x 6 (dense), true relative error 1e-06 wanted, 1 thread", "rowsolve auto", "rowsolve block",
+        "600 x 6 (dense), to a true relative error of 1e-06, 1 thread", "rowsolve auto", "rowsolve block",
         "rowsolve cyclic", "scipy lsmr", "normal equations", "numpy lstsq", " won: ",
-        "Judged by the least-squares solution by LAPACK.",
-        "Not in the race: sklearn SGDRegressor, not installed (pip install scikit-learn).",
+        "Reference: the least-squares solution by LAPACK.",
+        "Not timed: sklearn SGDRegressor, not installed (pip install scikit-learn).",
     ):  # fmt: skip
         assert words in result.output
     (found,) = of_document(json.loads((folder / "race.json").read_text()))
@@ -52,6 +52,16 @@ def test_race__prints_a_table_the_winner_and_who_is_absent(folder):
     assert len(found.ours.seconds) in (2, 3)
     assert all(one.error <= 1e-6 for one in found.outcomes if one.verdict == "reached")
     assert set(found.absent) == {"sklearn LinearRegression", "sklearn SGDRegressor", "kaczmarz-algorithms"}
+
+
+def test_race__shows_a_table_that_does_not_fit_vertically(folder):
+    result = run("A.npy", "b.npy", "--repeats", 1, "--threads", 1, columns=80)
+    assert result.exit_code == 0, result.output
+    assert max(map(len, result.output.splitlines())) <= 80
+    assert "…" not in result.output
+    block = result.output.split("solver: scipy lsmr\n")[1].split("\n\n")[0]
+    names = [line.strip().split(": ")[0] for line in block.splitlines()]
+    assert names == ["seconds", "ratio", "true error", "setting", "passes over A", "timed runs", "remarks"]
 
 
 def test_race__replaces_no_file_that_is_read_and_others_only_by_force(folder, monkeypatch):
@@ -91,7 +101,7 @@ def test_race__leaves_a_large_file_where_it_is(folder, monkeypatch):
     monkeypatch.setattr(command, "free_memory", lambda: 0.0)
     result = run("A.npy", "b.npy", "--repeats", 1)
     assert "(memory map)" in result.output
-    assert "A stays in its file" in result.output
+    assert "A is large compared with the free memory, so it is memory-mapped" in result.output
     assert "skipped: would copy the file into memory" in result.output
 
 
@@ -102,8 +112,8 @@ def test_race__says_when_the_machine_is_busy_and_when_the_reference_is_poor(fold
     np.save("A.npy", poor)
     np.save("b.npy", poor @ np.ones(6))
     result = run("A.npy", "b.npy", "--repeats", 1)
-    assert "Other programs kept 1.5 cores busy: run it again when they do not." in result.output
-    assert "A is so ill-conditioned that this is itself right to about" in result.output
+    assert "Other programs used 1.5 cores. Run again on an idle machine for reliable times." in result.output
+    assert "A is ill-conditioned: the relative error of the reference may be" in result.output
 
 
 @pytest.mark.parametrize(
@@ -111,13 +121,10 @@ def test_race__says_when_the_machine_is_busy_and_when_the_reference_is_poor(fold
     [
         (("missing.npy", "b.npy"), "missing.npy: no such file"),
         (("A.npy", "A.npy"), "`b` must have one dimension"),
-        (("A.npy", "b.npy", "--error", 0), "`--error` must be between 0 and 1, got 0."),
-        (("A.npy", "b.npy", "--error", "nan"), "`--error` must be between 0 and 1, got nan."),
-        (("A.npy", "b.npy", "--limit", -1), "`--limit` must be above 0 seconds, got -1."),
-        (
-            ("A.npy", "b.npy", "--methods", "blok"),
-            "unknown method 'blok': `--methods` takes names from `rowsolve methods`",
-        ),
+        (("A.npy", "b.npy", "--error", 0), "--error must be between 0 and 1, got 0."),
+        (("A.npy", "b.npy", "--error", "nan"), "--error must be between 0 and 1, got nan."),
+        (("A.npy", "b.npy", "--limit", -1), "--limit must be positive, got -1."),
+        (("A.npy", "b.npy", "--methods", "blok"), "unknown method 'blok' in --methods: see `rowsolve methods`"),
         (("A.npy", "b.npy", "--json", "race.txt"), "race.txt: expected a file name ending in .json"),
         (("A.npy", "zero.npy"), "the solution is x = 0"),
         (("bad.npy", "b.npy"), "`A` must be finite: row 7 has nan in column 1."),
@@ -142,7 +149,7 @@ def test_ctrl_c__writes_nothing(folder, monkeypatch):
     monkeypatch.setattr(command, "run_race", press)
     result = run("A.npy", "b.npy", "--json", "race.json")
     assert result.exit_code == 1
-    assert "interrupted: nothing was written." in result.stderr
+    assert "error: interrupted, no output was written." in result.stderr
     assert files(folder) == ["A.npy", "b.npy"]
 
 

@@ -31,8 +31,8 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run(*args):
-    return CliRunner().invoke(app, ["reproduce", "--quick", *map(str, args)], env={"COLUMNS": "200"})
+def run(*args, columns=200):
+    return CliRunner().invoke(app, ["reproduce", "--quick", *map(str, args)], env={"COLUMNS": str(columns)})
 
 
 def lines_without_time(path):
@@ -78,8 +78,15 @@ def test_reproduce__writes_a_table_and_a_picture_of_each_figure_and_names_them(f
     assert all(line["settings"].startswith("size=quick n_rows=120 n_columns=10") for line in lines)
 
 
-def test_reproduce__progress_names_what_is_done():
-    assert rowsolve.cli.reproduce._count(3, 20) == "3 of 20 seeds,"
+def test_reproduce__fits_80_columns(folder, no_pictures):
+    result = run("--figure", "3", columns=80)
+    assert result.exit_code == 0
+    (folder / "rowsolve-figures/figure-3-quick.csv").write_text(f"{'time,value,' * 20}\n")
+    for output in (result.output, run("--figure", "3", columns=80).output, run("--figure", "4", columns=80).output):
+        assert max(map(len, output.splitlines())) <= 80
+
+
+def test_reproduce__figures_have_titles():
     assert [rowsolve.cli.reproduce._title(figure) for figure in TINY.values()] == [
         "Figure 1", "Figure 2", "Figure 3", "Map", "Sketch",
     ]  # fmt: skip
@@ -99,7 +106,7 @@ def test_reproduce__interrupted_goes_on_where_it_was(folder, seeds_run, no_pictu
     seen.clear()
     result = run("--figure", "3", "--out", "parts")
     assert result.exit_code == 1
-    assert "interrupted: finished seeds are kept in parts; the same command goes on from there" in result.stderr
+    assert "interrupted: finished seeds are saved in parts. Run the same command again to continue." in result.stderr
     assert [path.name for path in (folder / "parts").iterdir()] == ["figure-3-quick.csv"]
     stop_at.clear()
     assert run("--figure", "3", "--out", "parts").exit_code == 0
@@ -137,17 +144,17 @@ def without_a_cell(text):
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (cut_off, "its last line is cut off"),
-        (drop_a_line, "seed 2 must have 80 lines, but has 79. To keep the other seeds, delete all lines of seed 2"),
-        (without_a_cell, "line 4 must have 9 values, but has 8"),
-        (lambda text: text.replace("n_rows=120", "n_rows=10000"), "line 2 is of another run. Expected the settings"),
-        (lambda text: text.replace("loose,0.1,", "loose,0.1x,", 1), "line 2 has '0.1x' for noise, expected a number"),
-        (lambda _: "time,value\n1,2\n", "its first line must be"),
-        (lambda _: "", "its last line is cut off"),
-        (lambda _: "\n", "its first line must be"),
-        (lambda _: '"', "its last line is cut off"),
-        (lambda _: '"\n', "it is no CSV file"),
-        (lambda _: "\udcff\n", "it is no text"),
+        (cut_off, "the last line is truncated"),
+        (drop_a_line, "seed 2: expected 80 lines, got 79. Delete all lines of seed 2 to keep the other seeds. Nothing"),
+        (without_a_cell, "line 4: expected 9 values, got 8"),
+        (lambda text: text.replace("n_rows=120", "n_rows=10000"), "line 2: expected the settings"),
+        (lambda text: text.replace("loose,0.1,", "loose,0.1x,", 1), "line 2: expected a number for noise, got '0.1x'"),
+        (lambda _: "time,value\n1,2\n", "but got time, value Nothing was changed"),
+        (lambda _: "", "the last line is truncated"),
+        (lambda _: "\n", "expected the columns settings, seed, lines_of_seed, "),
+        (lambda _: '"', "the last line is truncated"),
+        (lambda _: '"\n', "it is not a valid CSV file"),
+        (lambda _: "\udcff\n", "it is not a text file"),
     ],
 )
 def test_table__that_is_not_whole_or_foreign_is_refused_and_left_alone(folder, seeds_run, no_pictures, spoil, words):
@@ -158,9 +165,10 @@ def test_table__that_is_not_whole_or_foreign_is_refused_and_left_alone(folder, s
     path.write_bytes(spoiled)
     result = run()  # all figures: found out before the first is begun
     assert result.exit_code == 2
-    assert words in result.stderr
-    assert "rowsolve-figures/figure-3-quick.csv: not a whole table of this figure" in result.stderr
-    assert "move the file and its picture away to start afresh, or choose another folder with --out" in result.stderr
+    found = " ".join(result.stderr.split())
+    assert words in found
+    assert "rowsolve-figures/figure-3-quick.csv: not a valid table of this figure" in found
+    assert "Nothing was changed. To start again, move this file and its PNG file, or choose another folder" in found
     assert path.read_bytes() == spoiled
     assert not seeds_run[0]
 
@@ -177,7 +185,7 @@ def test_reproduce__leaves_a_picture_alone_that_has_no_table_of_its_own(folder, 
     result = run("--figure", "3", "--out", ".")
     assert result.exit_code == 2
     assert "figure-3-quick.png: exists already, but its table figure-3-quick.csv does not" in result.stderr
-    assert "move it away, or choose another folder with --out" in result.stderr
+    assert "Move it away, or choose another folder with --out" in " ".join(result.stderr.split())
     assert (folder / "figure-3-quick.png").read_bytes() == b"holiday"
     assert not seeds_run[0]
     (folder / "figure-3-quick.png").unlink()
@@ -211,8 +219,8 @@ def test_reproduce__folder_that_cannot_be_written_is_found_out_before_computing(
     (folder / "taken").write_text("mine")
     (folder / "half/map-quick.png").mkdir(parents=True)
     for name, words in (
-        ("taken", "taken: is a file, expected a folder"),
-        ("taken/inside", "taken/inside: the folder cannot be made: Not a directory"),
+        ("taken", "taken: expected a folder for the figures (--out), but this is a file."),
+        ("taken/inside", "taken/inside: the folder cannot be created: Not a directory"),
         ("half", "half/map-quick.png: is a folder, expected the name of a file"),
     ):
         result = run("--out", name)

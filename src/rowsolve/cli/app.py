@@ -13,15 +13,22 @@ from rowsolve import __version__
 
 __all__ = ["app", "main"]
 
-FORMATS = ".npy, .npz, .mtx, .mtx.gz, .csv, .h5, .zarr or .parquet; rows.h5:/A is a dataset, t.csv:x,y are columns"
+MATRIX = (
+    "Matrix file: .npy, .npz, .mtx, .mtx.gz, .csv, .h5, .zarr or .parquet. Use rows.h5:/A to select a dataset and "
+    "t.csv:x,y to select columns."
+)
+THREADS = "Number of threads; all cores by default."
+JSON = "Print the result as a JSON object."
 
 app = typer.Typer(
     name="rowsolve",
-    help="Solve tall linear systems A x = b a few rows at a time, and know how right the answer is.",
+    help="Solve tall linear systems A x = b by reading a few rows at a time, and estimate the error of the solution.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
-    epilog="Exit code 0: converged. 1: not converged (x is written all the same). 2: bad input (nothing is written).",
+    rich_markup_mode=None,  # panels leave too little room for text on 80 columns
+    epilog="Exit codes of solve: 0 if converged, 1 if not converged (x is still written), 2 if the input is invalid "
+    "(nothing is written).",
 )
 
 
@@ -29,7 +36,7 @@ def main() -> None:
     """Run the command line."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal that knows no ellipsis shows a question mark
+            stream.reconfigure(errors="replace")  # a question mark for characters that the terminal does not have
     app()
 
 
@@ -50,42 +57,60 @@ def _options(
 
 @app.command()
 def solve(
-    matrix: Annotated[Path, typer.Argument(metavar="A", help=f"The matrix: {FORMATS}.")],
+    matrix: Annotated[Path, typer.Argument(metavar="A", help=MATRIX)],
     rhs: Annotated[
-        Path, typer.Argument(metavar="b", help="The right-hand side, or one in each column, in these formats.")
+        Path, typer.Argument(metavar="b", help="Right-hand side, or several as columns, in any of these formats.")
     ],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write x: .npy or .csv.")] = None,
-    method: Annotated[str, typer.Option("--method", "-m", help="A name from `rowsolve methods`.")] = "auto",
-    rtol: Annotated[float, typer.Option(help="Wanted norm(x - x*) / norm(x).")] = 1e-6,
-    atol: Annotated[float, typer.Option(help="Wanted norm(x - x*), added to the relative one.")] = 0.0,
-    x0: Annotated[Path | None, typer.Option("--x0", help="Where to start; zero if not given.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="The same seed and threads give the same bits.")] = None,
-    max_passes: Annotated[float | None, typer.Option(help="Stop after reading A this many times over.")] = None,
-    max_seconds: Annotated[float | None, typer.Option(help="Stop after this time.")] = None,
-    damp: Annotated[float, typer.Option(help="Minimise norm(A x - b)**2 + damp**2 * norm(x)**2.")] = 0.0,
-    lower: Annotated[float | None, typer.Option(help="No entry of x may be below this, 0 for x >= 0.")] = None,
-    upper: Annotated[float | None, typer.Option(help="No entry of x may be above this.")] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="How many threads; all cores if not given.")] = None,
-    memory: Annotated[
-        str | None, typer.Option(help="Keep to so much memory, such as 300MB: read A in chunks if it does not fit.")
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Output file for x (.npy or .csv).")] = None,
+    method: Annotated[str, typer.Option("--method", "-m", help="Method; see `rowsolve methods`.")] = "auto",
+    rtol: Annotated[float, typer.Option(help="Relative tolerance (error of x).")] = 1e-6,
+    atol: Annotated[float, typer.Option(help="Absolute tolerance (error of x).")] = 0.0,
+    x0: Annotated[Path | None, typer.Option("--x0", help="File with the initial guess; zeros by default.")] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="<int>",
+            help="Seed of the random number generator. Results also depend on the number of threads.",
+        ),
     ] = None,
-    check: Annotated[str, typer.Option(help="Before the end, look at 'sampled' rows or at all: 'full'.")] = "sampled",
+    max_passes: Annotated[float | None, typer.Option(help="Maximum number of passes over A.")] = None,
+    max_seconds: Annotated[float | None, typer.Option(help="Time limit in seconds.")] = None,
+    damp: Annotated[
+        float, typer.Option(help="Damping factor: minimize norm(A x - b)**2 + damp**2 * norm(x)**2.")
+    ] = 0.0,
+    lower: Annotated[float | None, typer.Option(help="Lower bound for all entries of x (0 for x >= 0).")] = None,
+    upper: Annotated[float | None, typer.Option(help="Upper bound for all entries of x.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, metavar="<int>", help=THREADS)] = None,
+    memory: Annotated[
+        str | None, typer.Option(help="Memory limit, such as 300MB. If A does not fit, it is read in chunks.")
+    ] = None,
+    check: Annotated[
+        str, typer.Option(help="Rows used for the final check: a random sample ('sampled') or all ('full').")
+    ] = "sampled",
     outliers: Annotated[
-        str, typer.Option(help="'keep' all rows, or 'drop' a few that are far off while the others agree.")
+        str, typer.Option(help="'keep' uses all rows; 'drop' excludes a few rows that contradict the others.")
     ] = "keep",
     no_check_finite: Annotated[
-        bool, typer.Option("--no-check-finite", help="Do not look for NaN and infinity beforehand.")
+        bool, typer.Option("--no-check-finite", help="Do not check that A and b are finite before solving.")
     ] = False,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="Save the state there every few seconds; removed when x is written.")
+        Path | None,
+        typer.Option(
+            help="Checkpoint file, saved every few seconds. A run that was killed or stopped by a limit can be resumed "
+            "from it. It is removed when it is no longer needed."
+        ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint, if there is one.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file for x if it exists.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume from the checkpoint if it exists.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the output file if it exists.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help=JSON)] = False,
 ) -> None:
-    """Solve A x = b and write x.
+    """Solve A x = b and write x to a file.
 
-    No file that is read is ever written to, and one that exists is replaced only with --force.
+    The solve stops when the estimated error, norm(x - x*), is at most atol + rtol * norm(x). Here x* is the solution,
+    or the least-squares solution if the system is inconsistent. Without --output, a few entries of x are printed.
+
+    Input files are never overwritten; other existing files only with --force.
     """
     from rowsolve.cli.solve import run_solve
 
@@ -101,17 +126,23 @@ def solve(
 
 @app.command()
 def inspect(
-    matrix: Annotated[Path, typer.Argument(metavar="A", help=f"The matrix: {FORMATS}.")],
-    rhs: Annotated[Path, typer.Argument(metavar="b", help="The right-hand side, in any of these formats.")],
-    rtol: Annotated[float, typer.Option(help="Wanted norm(x - x*) / norm(x), to predict rows and time for.")] = 1e-6,
-    seed: Annotated[int | None, typer.Option(min=0, help="The same seed looks at the same rows.")] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="How many threads; all cores if not given.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")] = False,
+    matrix: Annotated[Path, typer.Argument(metavar="A", help=MATRIX)],
+    rhs: Annotated[Path, typer.Argument(metavar="b", help="Right-hand side, in any of these formats.")],
+    rtol: Annotated[float, typer.Option(help="Relative tolerance for which rows and time are predicted.")] = 1e-6,
+    seed: Annotated[
+        int | None, typer.Option(min=0, metavar="<int>", help="Seed of the random number generator (sample of rows).")
+    ] = None,
+    threads: Annotated[int | None, typer.Option(min=1, metavar="<int>", help=THREADS)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help=JSON)] = False,
 ) -> None:
-    """Look at A x = b without solving it: condition, clusters, noise, and what each method would take.
+    """Inspect A x = b and predict the cost of each method.
 
-    All of it is seen in a sample of the rows, and says so. A .npy file is mapped and may be larger than memory; other
-    files are read whole, and refused if they do not fit. Exit code 0, or 2 for bad input.
+    The condition number, clusters of rows and the noise in b are estimated from a random sample of the rows.
+
+    .npy files are memory-mapped and may be larger than memory. Other files are read whole; if they do not fit, an error
+    is raised.
+
+    Exit codes: 0 if successful, 1 if interrupted, 2 if the input is invalid.
     """
     from rowsolve.cli.inspect import run_inspect
 
@@ -121,25 +152,39 @@ def inspect(
 
 @app.command()
 def convert(
-    source: Annotated[Path, typer.Argument(metavar="IN", help=f"The matrix: {FORMATS}.")],
-    target: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write, in any of these formats.")],
-    rhs: Annotated[Path | None, typer.Option("--rhs", help="The right-hand side, to be stored along.")] = None,
-    memory: Annotated[str, typer.Option(help="How much may be used for rows, such as 1GB.")] = "256MB",
-    chunk: Annotated[int | None, typer.Option(min=1, help="Rows to store together (HDF5, Zarr, Parquet).")] = None,
-    dtype: Annotated[str | None, typer.Option(help="float32 or float64; as it is if not given.")] = None,
-    cluster: Annotated[
-        int | None, typer.Option(min=1, help="Order the rows in blocks with one row of each of so many clusters.")
+    source: Annotated[Path, typer.Argument(metavar="IN", help=MATRIX)],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="Output file, in any of these formats.")],
+    rhs: Annotated[Path | None, typer.Option("--rhs", help="Right-hand side to store with the matrix.")] = None,
+    memory: Annotated[str, typer.Option(help="Memory limit for the rows, such as 1GB.")] = "256MB",
+    chunk: Annotated[
+        int | None, typer.Option(min=1, metavar="<int>", help="Rows per chunk (HDF5, Zarr, Parquet).")
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="The same seed gives the same clusters.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace OUT, and files beside it, if they exist.")] = False,
+    dtype: Annotated[
+        str | None, typer.Option(help="Data type of the output, float32 or float64; that of IN by default.")
+    ] = None,
+    cluster: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="<int>",
+            help="Number of clusters. The rows are reordered into blocks with one row of each cluster.",
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, metavar="<int>", help="Seed of the random number generator (clusters).")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite OUT, and the files that belong to it, if they exist.")
+    ] = False,
     allow_nan: Annotated[
-        bool, typer.Option("--allow-nan", help="Write NaN and infinity as they are; they are errors otherwise.")
+        bool, typer.Option("--allow-nan", help="Allow NaN and infinity, which raise an error by default.")
     ] = False,
 ) -> None:
-    """Write a matrix in another format, a few rows at a time.
+    """Convert a matrix to another file format.
 
-    OUT appears when it is complete: a failure leaves nothing half-written. Exit code 0: done, 1: interrupted, 2: bad
-    input, or a disk that is full.
+    The rows are read and written in chunks. If the conversion fails, no incomplete file is left behind.
+
+    Exit codes: 0 if successful, 1 if interrupted, 2 if the input is invalid or the output cannot be written.
     """
     from rowsolve.cli.convert import run_convert
 
@@ -152,7 +197,7 @@ def convert(
 
 @app.command()
 def methods() -> None:
-    """List the methods, their parameters and where they come from."""
+    """List the methods with their parameters and references."""
     from rowsolve.cli.methods import show_methods
 
     show_methods()
@@ -160,15 +205,18 @@ def methods() -> None:
 
 @app.command()
 def demo(
-    quick: Annotated[bool, typer.Option("--quick", help="A small system: 5,000 x 200.")] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Another system and another run.")] = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="Use a small system (5,000 x 200).")] = False,
+    seed: Annotated[int, typer.Option(min=0, metavar="<int>", help="Seed of the random number generator.")] = 0,
     out: Annotated[
         Path | None,
-        typer.Option(help="The picture to write (.png, .svg or .pdf).", show_default="rowsolve-demo.png, made anew"),
+        typer.Option(help="Output file for the plot (.png, .svg or .pdf); by default rowsolve-demo.png, overwritten."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the picture named by --out if it exists.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file given by --out if it exists.")] = False,
 ) -> None:
-    """Make a 50,000 x 1,000 system, solve it, and race numpy and scipy on it."""
+    """Solve a random system and compare with numpy and scipy.
+
+    The system has 50,000 rows, 1,000 columns and a known solution.
+    """
     from rowsolve.cli.demo import run_demo
 
     raise typer.Exit(run_demo(quick=quick, seed=seed, out=out, force=force))
@@ -176,20 +224,26 @@ def demo(
 
 @app.command()
 def race(
-    matrix: Annotated[Path, typer.Argument(metavar="A", help=f"The matrix: {FORMATS}.")],
-    rhs: Annotated[Path, typer.Argument(metavar="b", help="The right-hand side, in any of these formats.")],
-    error: Annotated[float, typer.Option(help="The true norm(x - x*) / norm(x*) that everybody is to reach.")] = 1e-6,
-    methods: Annotated[str, typer.Option(help="More methods of rowsolve besides auto: names with commas.")] = "",
-    repeats: Annotated[int, typer.Option(min=1, help="Rounds in which all take turns; the least time counts.")] = 5,
-    threads: Annotated[int | None, typer.Option(min=1, help="For BLAS and rowsolve; all cores if not given.")] = None,
-    limit: Annotated[float, typer.Option(help="Seconds that one run may take.")] = 60.0,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write every time to this .json file.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the .json file if it exists.")] = False,
+    matrix: Annotated[Path, typer.Argument(metavar="A", help=MATRIX)],
+    rhs: Annotated[Path, typer.Argument(metavar="b", help="Right-hand side, in any of these formats.")],
+    error: Annotated[float, typer.Option(help="True relative error to reach: norm(x - x*) / norm(x*).")] = 1e-6,
+    methods: Annotated[
+        str, typer.Option(help="Methods of rowsolve to time besides auto, separated by commas.", show_default=False)
+    ] = "",
+    repeats: Annotated[
+        int, typer.Option(min=1, metavar="<int>", help="Number of timed runs of each solver; the shortest time counts.")
+    ] = 5,
+    threads: Annotated[int | None, typer.Option(min=1, metavar="<int>", help=THREADS)] = None,
+    limit: Annotated[float, typer.Option(help="Time limit for each run, in seconds.")] = 60.0,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Output file for all times (.json).")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the output file if it exists.")] = False,
 ) -> None:
-    """Race rowsolve against numpy, scipy and scikit-learn on your own A x = b.
+    """Compare the speed of rowsolve, numpy, scipy and scikit-learn.
 
-    Each is run at tighter and tighter tolerances until its x is as near to the least-squares solution as asked, and
-    then timed. Exit code 0: rowsolve got there, 1: it did not, 2: bad input.
+    The tolerance of each solver is decreased until the true relative error is at most --error. Then the solver is
+    timed. x* is the least-squares solution, computed by LAPACK or LSMR.
+
+    Exit codes: 0 if rowsolve reached the error, 1 if it did not, 2 if the input is invalid.
     """
     from rowsolve.cli.race import run_race_command
 
@@ -200,15 +254,17 @@ def race(
 
 @app.command()
 def reproduce(
-    figure: Annotated[str | None, typer.Option(help="Only this one: 1, 2, 3, map or sketch. All if not given.")] = None,
-    out: Annotated[Path, typer.Option(help="The folder for pictures and tables.")] = Path("rowsolve-figures"),
-    quick: Annotated[bool, typer.Option("--quick", help="Small systems, in less than a minute.")] = False,
+    figure: Annotated[str | None, typer.Option(help="Figure to make: 1, 2, 3, map or sketch; all by default.")] = None,
+    out: Annotated[Path, typer.Option(help="Output folder for the figures.")] = Path("rowsolve-figures"),
+    quick: Annotated[bool, typer.Option("--quick", help="Use small systems; takes less than a minute.")] = False,
 ) -> None:
-    """Make the figures of the paper and the map of which method wins: a PNG and a CSV file each.
+    """Reproduce the figures of the paper.
 
-    At the paper's sizes this takes some minutes. It can be interrupted: finished seeds are kept in the CSV files,
-    and the same command goes on from there. It adds to its own CSV files and draws their pictures anew; other files of
-    these names are left as they are.
+    A map of the fastest method and a figure on the sketches of RKA-JL are included. Each figure is written as a PNG
+    file, and its data as a CSV file. This takes several minutes at the sizes of the paper.
+
+    If interrupted, run the same command again to continue: finished seeds are saved in the CSV files. Files with these
+    names that were not made by this command are not overwritten.
     """
     from rowsolve.cli.reproduce import run_reproduce
 

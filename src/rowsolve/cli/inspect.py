@@ -18,9 +18,9 @@ SEEN, INTERRUPTED, BAD_INPUT = 0, 1, 2
 
 
 def run_inspect(matrix: Path, rhs: Path, options: dict[str, Any], *, as_json: bool) -> int:
-    """Look at the system and say what is seen; return the exit code."""
+    """Inspect the system and print the report; return the exit code."""
     try:
-        with Console(stderr=True).status("looking …"):
+        with Console(stderr=True).status("inspecting …"):
             report = rowsolve.inspect(matrix, rhs, **options)
     except (ValueError, TypeError, OSError, MemoryError, ImportError) as error:
         say(words_of(error), "BAD_INPUT", as_json=as_json)

@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from rowsolve.methods import METHODS, Method
+from rowsolve.cli.messages import print_table, print_words
+from rowsolve.methods import METHODS
 
 __all__ = ["methods_as_markdown", "show_methods"]
+
+_AUTO = "begins with what is predicted to be fastest and goes on with another method if needed"
 
 
 def show_methods() -> None:
     """Print the registry."""
-    table = Table("method", "which rows", "parameters", "from", show_lines=True)
-    for name, method in METHODS.items():
-        table.add_row(f"[bold]{name}[/]", method.summary, _parameters(method()), method.citation)
-    console = Console()
-    console.print(table)
-    console.print(
-        "In Python: rowsolve.solve(A, b, 'block') or rowsolve.solve(A, b, rowsolve.Block(block_size=8)).",
-        markup=False, highlight=False,
-    )  # fmt: skip
+    console = Console(highlight=False)
+    table = Table("method", "description", "parameters", "reference", show_lines=True)
+    for row in _rows():
+        table.add_row(*map(Text, row))
+    print_table(console, table)
+    print_words(console, "In Python: rowsolve.solve(A, b, 'block')")
+    print_words(console, "With parameters: rowsolve.solve(A, b, rowsolve.Block(block_size=8))")
 
 
 def methods_as_markdown() -> str:
     """Return the registry as the table of the README."""
-    lines = ["| method | which rows | parameters and defaults | from |", "|---|---|---|---|"]
-    for name, method in METHODS.items():
-        lines.append(f"| `{name}` | {method.summary} | {_parameters(method())} | {method.citation} |")
+    lines = ["| method | description | parameters and defaults | reference |", "|---|---|---|---|"]
+    lines += [f"| `{name}` | {' | '.join(others)} |" for name, *others in _rows()]
     return "\n".join(lines) + "\n"
 
 
-def _parameters(method: Method) -> str:
-    return ", ".join(f"{key}={value!r}" for key, value in method.parameters().items()) or "none"
+def _rows() -> Iterator[tuple[str, str, str, str]]:
+    """Yield name, description, parameters and reference of each method, ``auto`` first."""
+    yield "auto", _AUTO, "none", "rowsolve"
+    for name, method in METHODS.items():
+        parameters = ", ".join(f"{key}={value!r}" for key, value in method().parameters().items())
+        yield name, method.summary, parameters or "none", method.citation

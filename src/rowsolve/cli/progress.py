@@ -1,69 +1,124 @@
-"""Draws what the solver tells. The solver itself knows nothing of it."""
+"""Progress bars. The solver itself knows nothing of them."""
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from types import TracebackType
+from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from rowsolve import Event
+from rowsolve.cli.messages import print_words
 
-__all__ = ["SolveProgress", "bytes_in_words"]
+__all__ = ["Bar", "SolveProgress", "bytes_in_words"]
 
 _SECONDS_BETWEEN_DRAWINGS = 0.05
+_WIDTH, _LEAST_WIDTH = 24, 4  # of the bar, in columns
 
 
-class SolveProgress:
-    """A bar with estimated error, rows and passes, and time left; nothing when stderr is no terminal.
+class Bar:
+    """A progress bar on stderr, as a context; nothing is drawn if `hidden` or if stderr is not a terminal.
 
-    Use it as a context and as the `callback` of `solve`.
+    Fields are dropped, the least important first, before the bar shrinks.
     """
 
-    def __init__(self, *, hidden: bool = False) -> None:
-        console = Console(stderr=True)
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            TextColumn("{task.fields[figures]}"),
-            console=console,
+    def __init__(self, doing: str, field: str = "", *, hidden: bool = False) -> None:
+        self.console = Console(stderr=True)
+        width, text = fitted(doing, [field], self.console.width)
+        self._column = BarColumn(bar_width=width)
+        self._progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            self._column,
+            TextColumn("{task.fields[text]}", markup=False),
+            console=self.console,
             transient=True,
-            disable=hidden or not console.is_terminal,
+            disable=hidden or not self.console.is_terminal,
         )
-        self._hidden = hidden
-        self._task = self._bar.add_task("loading the kernels", total=None, figures="compiled on first use")
-        self._drawn = 0.0
+        self._task = self._progress.add_task(doing, total=None, text=text)
+        self._started, self._drawn = time.perf_counter(), -math.inf
 
-    def __enter__(self) -> SolveProgress:
-        self._bar.start()
+    def __enter__(self) -> Self:
+        self._progress.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.stop()
+        self._progress.stop()
 
-    def __call__(self, event: Event) -> None:
-        """Draw what `event` tells, unless something has just been drawn."""
-        if event.stage == "open" and not self._hidden:
-            self._bar.console.print(event.note, markup=False, highlight=False, soft_wrap=True)
+    def show(
+        self, doing: str, share: float | None, others: Sequence[str], *,
+        first: str | None = None, seconds_left: float | None = None,
+    ) -> None:  # fmt: skip
+        """Draw the bar, unless it has just been drawn.
+
+        Parameters
+        ----------
+        doing : str
+            Text before the bar.
+        share : float or None
+            How much is done, between 0 and 1; None if it is not known.
+        others : sequence of str
+            Fields after the first one and the time left, the most important first.
+        first : str, optional
+            The first field; by default, the percentage.
+        seconds_left : float, optional
+            By default, it follows from `share` and the time since the start.
+        """
         now = time.perf_counter()
-        if self._bar.disable or now - self._drawn < _SECONDS_BETWEEN_DRAWINGS:
+        if self._progress.disable or now - self._drawn < _SECONDS_BETWEEN_DRAWINGS:
             return
         self._drawn = now
+        if seconds_left is None:
+            seconds_left = (now - self._started) * (1.0 - share) / share if share else math.nan
+        if first is None:
+            first = "" if share is None else f"{share:.0%}"
+        fields = [field for field in (first, _time_left(seconds_left), *others) if field]
+        self._column.bar_width, text = fitted(doing, fields, self.console.width)
+        total = None if share is None else 1.0
+        self._progress.update(self._task, total=total, description=doing, completed=share or 0.0, text=text)
+
+
+def fitted(doing: str, fields: Sequence[str], width: int) -> tuple[int, str]:
+    """Return the width of the bar and the text after it, for a line of `width` columns.
+
+    At least the first of the `fields` is shown; the bar shrinks only if not even that leaves room for it.
+    """
+    for n_fields in range(len(fields), 0, -1):
+        text = ", ".join(fields[:n_fields])
+        room = width - len(doing) - len(text) - 2  # a space on either side of the bar
+        if room >= _WIDTH:
+            return _WIDTH, text
+    return max(room, _LEAST_WIDTH), text
+
+
+class SolveProgress(Bar):
+    """The progress of a solve: estimated error, time left, passes, rows, and bytes.
+
+    Use it as a context and as the `callback` of `solve`.
+    """
+
+    def __init__(self, *, hidden: bool = False) -> None:
+        super().__init__("loading kernels", "(compiled on first use)", hidden=hidden)
+        self._hidden = hidden
+
+    def __call__(self, event: Event) -> None:
+        """Draw the state that `event` describes."""
+        if event.stage == "open" and not self._hidden:
+            print_words(self.console, event.note)
         whole = event.passes + event.passes_left
-        done = event.passes / whole if math.isfinite(whole) and whole > 0 else 0.0
-        self._bar.update(self._task, total=1.0, description=_doing(event), completed=done, figures=_figures(event))
-
-
-def _doing(event: Event) -> str:
-    return {"open": "opening", "prepare": "preparing", "check": "checking"}.get(event.stage, "solving")
+        share = event.passes / whole if math.isfinite(whole) and whole > 0 else None
+        doing = {"open": "opening", "prepare": "preparing", "check": "checking"}.get(event.stage, "solving")
+        first = _error(event.error_estimate) if event.stage == "solve" else None
+        self.show(doing, share, _read(event), first=first, seconds_left=event.seconds_left)
 
 
 def bytes_in_words(n_bytes: float) -> str:
-    """Return a number of bytes as people say it."""
+    """Return a number of bytes with a unit."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if n_bytes < 1000.0:
             return f"{n_bytes:.3g} {unit}"
@@ -71,19 +126,21 @@ def bytes_in_words(n_bytes: float) -> str:
     return f"{n_bytes:.3g} TB"
 
 
-def _figures(event: Event) -> str:
-    read = f"{event.rows_read:,} rows ({event.passes:.2f} passes)"
+def _error(estimate: float) -> str:
+    return f"error ~{estimate:.1e}" if math.isfinite(estimate) else "error unknown"
+
+
+def _read(event: Event) -> list[str]:
+    """Return what was read, the most important first."""
+    fields = [f"{event.passes:.2f} passes", f"{event.rows_read:,} rows"]
     if event.seconds > 0.0:
-        read += f", {bytes_in_words(event.bytes_read)} at {event.bytes_read / event.seconds / 1e9:.2f} GB/s"
-    if event.stage != "solve":
-        return read
-    error = f"error ~{event.error_estimate:.1e}" if math.isfinite(event.error_estimate) else "error not known yet"
-    return f"{error}, {read}, {_time_left(event.seconds_left)}"
+        fields.append(f"{bytes_in_words(event.bytes_read)} at {event.bytes_read / event.seconds / 1e9:.2f} GB/s")
+    return fields
 
 
 def _time_left(seconds: float) -> str:
     if not math.isfinite(seconds):
-        return "time left not known yet"
+        return "time left unknown"
     if seconds < 60:
         return f"{seconds:.1f} s left"
     return f"{seconds / 60:.0f} min left" if seconds < 5400 else f"{seconds / 3600:.1f} h left"

@@ -1,4 +1,4 @@
-"""``rowsolve race``: ours against what one would take instead, on one's own files."""
+"""``rowsolve race``: rowsolve against numpy, scipy and scikit-learn, on the files of the user."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 import rowsolve
-from rowsolve.cli.messages import say, words_of
+from rowsolve.cli.messages import print_table, print_words, say, words_of
 from rowsolve.export.output import OutputFile
 from rowsolve.parallel.memory import free_memory
 from rowsolve.parallel.pool import available_cores
@@ -35,7 +36,7 @@ GOT_THERE, DID_NOT, BAD_INPUT = 0, 1, 2
 def run_race_command(
     matrix: Path, rhs: Path, methods: list[str], options: dict[str, Any], json_file: Path | None, *, force: bool
 ) -> int:
-    """Race, print the table and the verdict, write the JSON file; return the exit code."""
+    """Time all solvers, print the table and the winner, write the JSON file; return the exit code."""
     try:
         read = files_of_system(matrix, rhs)
         with OutputFile(json_file, (".json",), force=force, apart_from=read) if json_file else nullcontext() as target:
@@ -47,7 +48,7 @@ def run_race_command(
         say(words_of(error), "BAD_INPUT", as_json=False)
         return BAD_INPUT
     except KeyboardInterrupt:
-        Console(stderr=True).print("interrupted: nothing was written.", style="red")
+        say("interrupted, no output was written.", "INTERRUPTED", as_json=False)
         return DID_NOT
     _print(result, remarks)
     return GOT_THERE if result.ours.verdict == REACHED else DID_NOT
@@ -56,32 +57,34 @@ def run_race_command(
 def _rules(options: dict[str, Any]) -> Rules:
     error, limit = options["error"], options["limit"]
     if not 0.0 < error < 1.0:
-        raise ValueError(f"`--error` must be between 0 and 1, got {error:g}.")
+        raise ValueError(f"--error must be between 0 and 1, got {error:g}.")
     if not limit > 0.0:
-        raise ValueError(f"`--limit` must be above 0 seconds, got {limit:g}.")
+        raise ValueError(f"--limit must be positive, got {limit:g}.")
     return Rules(error, options["repeats"], limit, options["threads"] or available_cores())
 
 
 def _race(matrix: Path, rhs: Path, methods: list[str], rules: Rules) -> tuple[Result, list[str]]:
-    """Return the result, and what must be said about it besides the table."""
+    """Return the result, and remarks to print after the table."""
     _check_names(methods)
     A, b = _load(matrix, rhs)
     contestants, absent = line_up(methods, rules.threads)
     busy = busy_cores()
     console = Console(stderr=True)
-    with console.status("looking for the solution to judge by …") as status, blas_threads(rules.threads):
+    with console.status("computing the reference solution …") as status, blas_threads(rules.threads):
         problem = Problem(A, b, least_squares(A, b, rules.limit))
         outcomes = run_race(problem, contestants, rules, lambda words: status.update(f"{words} …"))
-    remarks = [f"Judged by {problem.reference.words}."]
+    remarks = [f"Reference: {problem.reference.words}."]
     if problem.reference.doubt > 0.1 * rules.error:
         remarks.append(
-            f"A is so ill-conditioned that this is itself right to about {problem.reference.doubt:.0e} only: "
-            "ratios at this error mean little."
+            f"A is ill-conditioned: the relative error of the reference may be {problem.reference.doubt:.0e}, so the "
+            "ratios are not reliable."
         )
     if busy > BUSY:
-        remarks.append(f"Other programs kept {busy:.1f} cores busy: run it again when they do not.")
+        remarks.append(f"Other programs used {busy:.1f} cores. Run again on an idle machine for reliable times.")
     if isinstance(A, np.memmap):
-        remarks.append("A stays in its file, because it is large for this memory; those that copy it are left out.")
+        remarks.append(
+            "A is large compared with the free memory, so it is memory-mapped; solvers that copy it are skipped."
+        )
     result = Result(
         case=matrix.name, family="own data", n_rows=A.shape[0], n_columns=A.shape[1], kind=problem.kind,
         error=rules.error, reference=problem.reference.words, threads=rules.threads, outcomes=outcomes,
@@ -91,14 +94,14 @@ def _race(matrix: Path, rhs: Path, methods: list[str], rules: Rules) -> tuple[Re
 
 
 def _check_names(methods: list[str]) -> None:
-    """Find wrong names before anything is loaded."""
+    """Raise if a name is unknown, before anything is loaded."""
     for name in methods:
         if name not in {"auto", *rowsolve.METHODS}:
-            raise ValueError(f"unknown method {name!r}: `--methods` takes names from `rowsolve methods`, with commas.")
+            raise ValueError(f"unknown method {name!r} in --methods: see `rowsolve methods` for the names.")
 
 
 def _load(matrix: Path, rhs: Path) -> tuple[Any, np.ndarray]:
-    """Return A as everybody takes it, in memory if there is plenty of it, and b."""
+    """Return A and b; A is in memory if there is enough of it."""
     with opened_with_b(matrix, rhs) as (store, values):
         A = store.whole()
         source = open_rows(A, store.name, store.columns)  # only to check it
@@ -115,27 +118,23 @@ def _load(matrix: Path, rhs: Path) -> tuple[Any, np.ndarray]:
 
 def _print(result: Result, remarks: list[str]) -> None:
     console = Console(highlight=False)
-    console.print(race_table(result))
-    for words in [
-        verdict(result),
-        *remarks,
-        *(f"Not in the race: {name}, {why}." for name, why in result.absent.items()),
-    ]:
-        console.print(words, markup=False)
+    print_table(console, race_table(result))
+    for words in [verdict(result), *remarks, *(f"Not timed: {name}, {why}." for name, why in result.absent.items())]:
+        print_words(console, words)
 
 
 def race_table(result: Result) -> Table:
-    """Return one line a contestant."""
+    """Return a table with one row for each solver."""
     title = (
-        f"{result.n_rows:,} x {result.n_columns:,} ({result.kind}), true relative error {result.error:g} wanted, "
+        f"{result.n_rows:,} x {result.n_columns:,} ({result.kind}), to a true relative error of {result.error:g}, "
         f"{result.threads} thread{'s' if result.threads != 1 else ''}"
     )
-    table = Table("solver", title=title, caption="ratio: time over that of rowsolve auto; above 1 rowsolve is faster")
-    for column in ("seconds", "ratio", "true error", "set to", "passes over A", "timed runs"):
+    table = Table("solver", title=title, caption="ratio: time / time of rowsolve auto (above 1, rowsolve is faster)")
+    for column in ("seconds", "ratio", "true error", "setting", "passes over A", "timed runs"):
         table.add_column(column, justify="right")
     table.add_column("remarks", overflow="fold")
     for outcome in result.outcomes:
-        table.add_row(*_cells(result, outcome), style="bold" if outcome is result.ours else None)
+        table.add_row(*map(Text, _cells(result, outcome)), style="bold" if outcome is result.ours else None)
     return table
 
 

@@ -1,4 +1,4 @@
-"""``rowsolve reproduce``: the figures of the paper, each as a table and a picture of it."""
+"""``rowsolve reproduce``: the figures of the paper, each as a CSV file and a PNG file."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from rowsolve.cli.messages import print_words
+from rowsolve.cli.progress import Bar
 from rowsolve.cli.results import Results
 from rowsolve.experiments.figure import Figure
 from rowsolve.experiments.paper import FIGURE_NAMES, figures_of
@@ -25,7 +26,7 @@ class _Job:
 
 
 def run_reproduce(*, figure: str | None, out: Path, size: str) -> int:
-    """Run the seeds that are missing, draw the pictures, name the files; return the exit code."""
+    """Run the missing seeds, draw the figures, print the names of the files; return the exit code."""
     try:
         require_matplotlib()
         jobs = _jobs(_chosen(figure, size), out)
@@ -39,16 +40,16 @@ def run_reproduce(*, figure: str | None, out: Path, size: str) -> int:
         _complain(f"error: {error}")
         return 1
     except KeyboardInterrupt:
-        _complain(f"interrupted: finished seeds are kept in {out}; the same command goes on from there.")
+        _complain(f"interrupted: finished seeds are saved in {out}. Run the same command again to continue.")
         return 1
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console()
     for job in jobs:
-        console.print(f"{_title(job.figure)}: {job.picture.path}, {job.results.path}", markup=False)
+        print_words(console, f"{job.picture.path}, {job.results.path}", label=f"{_title(job.figure)}: ")
     return 0
 
 
 def _complain(words: str) -> None:
-    Console(stderr=True).print(words, style="red", markup=False, highlight=False, soft_wrap=True)
+    print_words(Console(stderr=True), words, style="red")
 
 
 def _chosen(name: str | None, size: str) -> list[Figure]:
@@ -56,18 +57,18 @@ def _chosen(name: str | None, size: str) -> list[Figure]:
     if name is None:
         return list(figures.values())
     if name not in figures:
-        raise ValueError(f"unknown figure {name!r}: expected one of {', '.join(FIGURE_NAMES)}, or no --figure for all.")
+        raise ValueError(f"unknown figure {name!r}: expected one of {', '.join(FIGURE_NAMES)}. Omit --figure for all.")
     return [figures[name]]
 
 
 def _jobs(figures: list[Figure], out: Path) -> list[_Job]:
-    """Find out, before anything is computed, that all files can be written and old tables can be used."""
+    """Check that all files can be written and existing tables can be used, before anything is computed."""
     if out.exists() and not out.is_dir():
-        raise NotADirectoryError(f"{out}: is a file, expected a folder for the figures (--out).")
+        raise NotADirectoryError(f"{out}: expected a folder for the figures (--out), but this is a file.")
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OSError(f"{out}: the folder cannot be made: {error.strerror or error}.") from None
+        raise OSError(f"{out}: the folder cannot be created: {error.strerror or error}.") from None
     jobs: list[_Job] = []
     for figure in figures:
         taken = {"another one is written to": [path for job in jobs for path in (job.results.path, job.picture.path)]}
@@ -77,11 +78,11 @@ def _jobs(figures: list[Figure], out: Path) -> list[_Job]:
 
 
 def _picture(path: Path, table: Path, taken: dict[str, list[Path]]) -> OutputFile:
-    """Return the picture of a table, to be drawn anew; raise if there is one without its table: it may not be ours."""
+    """Return the output file for a figure; raise if it exists without its table: another program may have made it."""
     if path.is_file() and not table.exists():
         raise FileExistsError(
-            f"{path}: exists already, but its table {table.name} does not, so it may be somebody's own: move it away, "
-            "or choose another folder with --out."
+            f"{path}: exists already, but its table {table.name} does not, so it is not overwritten. Move it away, or "
+            "choose another folder with --out."
         )
     return OutputFile(path, (".png",), force=True, apart_from={**taken, "its table is written to": [table]})
 
@@ -96,31 +97,18 @@ def _path(out: Path, figure: Figure, ending: str) -> Path:
 
 
 def _run_seeds(jobs: list[_Job]) -> None:
-    """Run all seeds that no table has yet, with a bar on stderr if that is a terminal."""
-    console = Console(stderr=True)
+    """Run all seeds that are not yet in the tables, with a progress bar."""
     todo = [(job, seed) for job in jobs for seed in job.results.missing_seeds]
     n_seeds = sum(job.figure.n_seeds for job in jobs)
-    with Progress(
-        TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.fields[seeds]}"),
-        TimeRemainingColumn(), TextColumn("left"), console=console, transient=True, disable=not console.is_terminal,
-    ) as bar:  # fmt: skip
-        steps = sum(job.figure.n_steps for job, _ in todo)
-        task = bar.add_task("starting", total=steps, seeds=_count(n_seeds - len(todo), n_seeds))
-        for number, (job, seed) in enumerate(todo):
-            _run_seed(job, seed, bar, task)
-            bar.update(task, seeds=_count(n_seeds - len(todo) + number + 1, n_seeds))
-
-
-def _count(done: int, n_seeds: int) -> str:
-    return f"{done} of {n_seeds} seeds,"
-
-
-def _run_seed(job: _Job, seed: int, bar: Progress, task: TaskID) -> None:
-    lines = []
-    for words, new in job.figure.steps(seed):
-        lines += new
-        bar.update(task, advance=1, description=f"{_title(job.figure)}: {words}")
-    job.results.add(seed, lines)
+    n_steps, n_done = sum(job.figure.n_steps for job, _ in todo), 0
+    with Bar("starting") as bar:
+        for number, (job, seed) in enumerate(todo, start=n_seeds - len(todo) + 1):
+            lines = []
+            for words, new in job.figure.steps(seed):
+                lines += new
+                n_done += 1
+                bar.show(_title(job.figure), n_done / n_steps, [f"seed {number} of {n_seeds}", words])
+            job.results.add(seed, lines)
 
 
 def _draw(job: _Job) -> None:

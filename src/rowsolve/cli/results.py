@@ -1,4 +1,4 @@
-"""The table of a figure: a CSV file to which whole seeds are added, and that is checked before it is used."""
+"""The table of a figure: a CSV file that grows by whole seeds and is validated when it is read."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ Cells = list[str]
 
 
 class Results:
-    """The seeds of `figure` that are finished, in the file `path`, which must be `apart_from` others.
+    """The finished seeds of `figure`, in the file `path`, which must differ from those in `apart_from`.
 
-    Each line has the settings of the run, the seed and the number of lines of that seed, so that a file of another
-    run, or one that is not whole, is told from a good one. The file is replaced as a whole after each seed.
+    Each line has the settings of the run, the seed and the number of lines of that seed, so that tables of other runs
+    and incomplete tables are detected. The file is replaced as a whole after each seed.
 
     Raises
     ------
     ValueError
-        If the file holds something else; it is left as it is.
+        If the file is not a valid table of this figure; it is not changed.
     OSError
-        If it cannot be read or written.
+        If the file cannot be read or written.
     """
 
     def __init__(self, path: Path, figure: Figure, apart_from: Mapping[str, Sequence[Path]] | None = None) -> None:
@@ -43,7 +43,7 @@ class Results:
 
     @property
     def missing_seeds(self) -> list[int]:
-        """The seeds that are still to be run."""
+        """The seeds that have not been run."""
         return [seed for seed in range(self.figure.n_seeds) if seed not in self._seeds]
 
     def add(self, seed: int, lines: list[Line]) -> None:
@@ -68,16 +68,16 @@ class Results:
         try:
             text = self.path.read_text(encoding="utf-8")
         except UnicodeDecodeError:
-            raise self._refusal("it is no text") from None
+            raise self._refusal("it is not a text file") from None
         if not text.endswith("\n"):
-            raise self._refusal("its last line is cut off")
+            raise self._refusal("the last line is truncated")
         try:
             lines = list(csv.reader(io.StringIO(text), strict=True))
         except csv.Error as error:
-            raise self._refusal(f"it is no CSV file ({error})") from None
+            raise self._refusal(f"it is not a valid CSV file ({error})") from None
         if lines[0] != self.header:
-            expected = ",".join(self.header)
-            raise self._refusal(f"its first line must be\n  {expected}\nbut is\n  {text.splitlines()[0][:200]}\n")
+            expected, found = ", ".join(self.header), ", ".join(lines[0])[:200]
+            raise self._refusal(f"expected the columns\n{expected}\nbut got\n{found}\n")
         for number, line in enumerate(lines[1:], start=2):
             self._check(number, line)
             self._seeds.setdefault(int(line[1]), []).append(line)
@@ -85,31 +85,29 @@ class Results:
 
     def _check(self, number: int, line: Cells) -> None:
         if len(line) != len(self.header):
-            raise self._refusal(f"line {number} must have {len(self.header)} values, but has {len(line)}")
+            raise self._refusal(f"line {number}: expected {len(self.header)} values, got {len(line)}")
         if line[0] != self.figure.settings:
             raise self._refusal(
-                f"line {number} is of another run. Expected the settings\n  {self.figure.settings}\nbut found\n"
-                f"  {line[0][:200]}\n"
+                f"line {number}: expected the settings\n{self.figure.settings}\nbut got\n{line[0][:200]}\n"
             )
         for name, cell in zip(self.header, line, strict=True):
             if name not in TEXT_COLUMNS and not _is_number(cell, whole=name in ("seed", "lines_of_seed")):
-                raise self._refusal(f"line {number} has {cell[:40]!r} for {name}, expected a number")
+                raise self._refusal(f"line {number}: expected a number for {name}, got {cell[:40]!r}")
 
     def _check_whole_seeds(self) -> None:
         for seed, lines in self._seeds.items():
             expected = Counter(line[2] for line in lines)
             if expected != {str(len(lines)): len(lines)}:
                 raise self._refusal(
-                    f"seed {seed} must have {lines[0][2]} lines, but has {len(lines)}. To keep the other seeds, delete "
-                    f"all lines of seed {seed}",
-                    ". Otherwise",
+                    f"seed {seed}: expected {lines[0][2]} lines, got {len(lines)}. Delete all lines of seed {seed} to "
+                    "keep the other seeds"
                 )
 
-    def _refusal(self, why: str, then: str = ":") -> ValueError:
-        joint = "" if why.endswith("\n") else then
+    def _refusal(self, why: str) -> ValueError:
+        joint = "" if why.endswith("\n") else ". "
         return ValueError(
-            f"{self.path}: not a whole table of this figure, so it is neither used nor changed: {why}{joint} "
-            "move the file and its picture away to start afresh, or choose another folder with --out."
+            f"{self.path}: not a valid table of this figure: {why}{joint}"
+            "Nothing was changed. To start again, move this file and its PNG file, or choose another folder with --out."
         )
 
 

@@ -7,12 +7,12 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 import rowsolve
-from rowsolve.cli.messages import print_json, say, words_of
+from rowsolve.cli.messages import print_json, print_words, say, words_of
 from rowsolve.cli.progress import SolveProgress, bytes_in_words
 from rowsolve.export.output import OutputFile, write_vector
 from rowsolve.sources.files import files_of_system
@@ -20,6 +20,7 @@ from rowsolve.sources.files import files_of_system
 __all__ = ["run_solve"]
 
 CONVERGED, NOT_CONVERGED, BAD_INPUT = 0, 1, 2
+_FEW_ENTRIES = 6  # of x; more are abridged
 _UNFINISHED = (
     rowsolve.Status.MAX_PASSES, rowsolve.Status.MAX_SECONDS, rowsolve.Status.INTERRUPTED, rowsolve.Status.STOPPED,
 )  # fmt: skip
@@ -28,7 +29,7 @@ _UNFINISHED = (
 def run_solve(
     matrix: Path, rhs: Path, output: Path | None, method: str, options: dict[str, Any], *, force: bool, as_json: bool
 ) -> int:
-    """Solve, write x, say what happened; return the exit code."""
+    """Solve, write x, print a summary; return the exit code."""
     try:
         with _target(output, matrix, rhs, options, force=force) if output else nullcontext() as target:
             with SolveProgress(hidden=as_json) as progress:
@@ -40,7 +41,7 @@ def run_solve(
         say(words_of(error), "BAD_INPUT", as_json=as_json)
         return BAD_INPUT
     except KeyboardInterrupt:
-        say("interrupted before the solve began: nothing was written.", "INTERRUPTED", as_json=as_json)
+        say("interrupted before the solve started, no output was written.", "INTERRUPTED", as_json=as_json)
         return NOT_CONVERGED
     if as_json:
         print_json(_as_dict(solution, output))
@@ -50,7 +51,7 @@ def run_solve(
 
 
 def _target(output: Path, matrix: Path, rhs: Path, options: dict[str, Any], *, force: bool) -> OutputFile:
-    """Return the file for x; raise if it is read, or has another purpose, or must not be replaced."""
+    """Return the output file for x; raise if it is an input file, the checkpoint, or must not be overwritten."""
     needed = files_of_system(matrix, rhs, options["x0"])
     if options["checkpoint"] is not None:
         needed["the checkpoint is written to"] = (options["checkpoint"],)
@@ -58,7 +59,7 @@ def _target(output: Path, matrix: Path, rhs: Path, options: dict[str, Any], *, f
 
 
 def _let_go(checkpoint: Path | None, solution: rowsolve.Solution, *, written: bool) -> None:
-    """Remove a checkpoint that nothing can be gone on with: x is written, and no limit ended the solve."""
+    """Remove the checkpoint once x is written, unless a limit stopped the run, which can then be resumed."""
     if checkpoint is not None and written and solution.status not in _UNFINISHED:
         checkpoint.unlink(missing_ok=True)
 
@@ -103,9 +104,22 @@ def _print_summary(solution: rowsolve.Solution, output: Path | None) -> None:
     table.add_row("residual", "not known" if solution.residual is None else str(solution.residual))
     size = bytes_in_words(solution.bytes_read)
     table.add_row("rows read", f"{solution.rows_read:,} ({solution.passes:.3g} passes over A, {size})")
-    table.add_row("time", f"{solution.seconds:.3g} s, after {solution.compile_seconds:.2g} s to load the kernels")
+    table.add_row("time", f"{solution.seconds:.3g} s, plus {solution.compile_seconds:.2g} s to load the kernels")
     table.add_row("method", solution.method)
-    written = f"written to {output}" if output else f"not written: give -o FILE ({solution.x.size:,} numbers)"
-    table.add_row("x", Text(written))
     console.print(table)
-    console.print(solution.message, markup=False)
+    print_words(console, f"\n{solution.message}\n")
+    if output:
+        print_words(console, f"x written to {output}")
+    else:
+        console.out(_abridged(solution.x, console.width))
+        print_words(console, "x was not saved; use -o FILE to write it to a file.")
+
+
+def _abridged(x: np.ndarray, width: int) -> str:
+    """Return the first and last entries of x as numpy prints them, and its length or shape."""
+    entries = np.array2string(
+        x, width, precision=4, threshold=_FEW_ENTRIES, edgeitems=_FEW_ENTRIES // 2 if x.ndim == 1 else 2, prefix="x = "
+    )
+    size = f"length {x.size:,}" if x.ndim == 1 else f"shape {x.shape}"
+    gap = "  " if len(entries.rpartition("\n")[2]) + len(f"x =   ({size})") <= width else "\n    "
+    return f"x = {entries}{gap}({size})"
