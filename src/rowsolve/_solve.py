@@ -16,7 +16,7 @@ from rowsolve._solution import Event, Solution
 from rowsolve.checkpoint.file import Checkpoint, memory_in
 from rowsolve.engine.job import Job
 from rowsolve.engine.small import solve_at_once, solve_small
-from rowsolve.estimate.monitor import Tolerance
+from rowsolve.estimate.tolerance import Tolerance
 from rowsolve.export.output import make_sure_apart
 from rowsolve.methods import Method, Refined
 from rowsolve.policy.auto import rows_seem_to_agree

@@ -7,7 +7,7 @@ from scipy import optimize, sparse
 import rowsolve
 from rowsolve import Refined, Status
 from rowsolve.checkpoint.state import StateError
-from rowsolve.estimate.monitor import Tolerance
+from rowsolve.estimate.tolerance import Tolerance
 from rowsolve.lstsq.all_rows import AllRows
 from rowsolve.policy.least_squares import makes_a_band
 from rowsolve.problem.system import System

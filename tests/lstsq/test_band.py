@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from rowsolve.estimate.monitor import Tolerance
+from rowsolve.estimate.tolerance import Tolerance
 from rowsolve.kernels.gradient import widest_row
 from rowsolve.lstsq.band import column_of, compress_to_band, factor_band
 from rowsolve.lstsq.normal import fit_normal

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from rowsolve.estimate.monitor import Tolerance
+from rowsolve.estimate.tolerance import Tolerance
 from rowsolve.lstsq import box
 from rowsolve.lstsq.box import slopes_inwards
 from rowsolve.lstsq.state import compress, slopes_at

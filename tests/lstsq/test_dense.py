@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from conftest import relative_error
 
-from rowsolve.estimate.monitor import Tolerance
+from rowsolve.estimate.tolerance import Tolerance
 from rowsolve.lstsq import dense
 from rowsolve.lstsq.dense import fit
 

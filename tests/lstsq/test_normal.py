@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from rowsolve.estimate.monitor import Tolerance
+from rowsolve.estimate.tolerance import Tolerance
 from rowsolve.lstsq.normal import factor_gram, fit_normal
 from rowsolve.lstsq.state import compress, slopes_at
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from rowsolve.estimate.monitor import Tolerance
+from rowsolve.estimate.tolerance import Tolerance
 from rowsolve.lstsq.dense import fit_sparse
 from rowsolve.lstsq.normal import factor_gram
 from rowsolve.lstsq.state import compress, rows_of

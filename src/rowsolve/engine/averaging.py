@@ -40,7 +40,7 @@ class Averaging:
         """Lay out the means: of as many bursts as x took to get here, or of some if that is enough."""
         noisy = [c for c, verdict in enumerate(iterates.verdicts) if verdict is Status.INCONSISTENT]
         tails = {c: Tail(iterates.x.shape[-1]) for c in noisy}
-        so_far = iterates.monitor.n_rows_seen // iterates.monitor.rows[-1]
+        so_far = iterates.monitor.bursts.n_rows // iterates.monitor.bursts.rows[-1]
         wanted = max(so_far if method.averages else min(so_far, _MOST), _FEWEST)
         return cls(tails, so_far, wanted, iterates, method)
 
@@ -71,7 +71,7 @@ class Averaging:
                 missing = self._bursts_left()
                 if missing <= 0.0:
                     return Status.CONVERGED
-                if missing * self._iterates.monitor.rows[-1] > burst.rows_allowed:
+                if missing * self._iterates.monitor.bursts.rows[-1] > burst.rows_allowed:
                     break
                 self.wanted = tail.count + min(math.ceil(missing), tail.count)
             return Status.INCONSISTENT
@@ -88,12 +88,12 @@ class Averaging:
     @property
     def rows_left(self) -> float:
         """How many more rows would make the mean as good as asked; NaN if it does not get better by averaging."""
-        return self._bursts_left() * self._iterates.monitor.rows[-1] if self._converges else math.nan
+        return self._bursts_left() * self._iterates.monitor.bursts.rows[-1] if self._converges else math.nan
 
     @property
     def n_rows(self) -> int:
         """How many rows the mean is of."""
-        return self.tail.count * self._iterates.monitor.rows[-1]
+        return self.tail.count * self._iterates.monitor.bursts.rows[-1]
 
     def _take_mean(self, c: int, tail: Tail, *, measured: bool) -> None:
         """Make the mean the x to give back for right-hand side `c`, if there is one to speak of.
@@ -104,11 +104,11 @@ class Averaging:
         if math.isnan(tail.error):
             return
         monitor = self._iterates.monitors[c]
-        likeness = math.sqrt(monitor.memory(monitor.rows[-1]))
+        likeness = math.sqrt(monitor.bursts.memory(monitor.bursts.rows[-1]))
         worth = max(1.0, tail.count * (1.0 - likeness) / (1.0 + likeness))
         expected = 0.0 if measured else monitor.error / math.sqrt(worth)
         self._iterates.values[c] = tail.mean
-        monitor.settle(tail.mean, max(expected, tail.error))
+        monitor.record(tail.mean, max(expected, tail.error))
 
     def state(self) -> dict[str, Any]:
         """Return all of it; the tails in the order of the right-hand sides that they are of."""
@@ -122,7 +122,7 @@ class Averaging:
         columns = listed(integer(0, sizes["k"] - 1))(state["columns"], sizes)
         if not columns or sorted(set(columns)) != columns:
             raise StateError("columns: expected different ones, at least one")
-        if not all(monitor.rows for monitor in iterates.monitors):
+        if not all(monitor.bursts.rows for monitor in iterates.monitors):
             raise StateError("rows: expected some, as iterates are averaged")
         tails = [Tail.from_state(each, sizes["p"]) for each in listed(in_place, len(columns))(state["tails"], sizes)]
         so_far, wanted = (integer()(state[name], sizes) for name in ("so_far", "wanted"))

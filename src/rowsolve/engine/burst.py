@@ -12,6 +12,7 @@ from rowsolve.engine.chunks import InChunks
 from rowsolve.engine.iterates import Iterates
 from rowsolve.engine.progress import Progress
 from rowsolve.engine.stage import Context, Stage
+from rowsolve.estimate.monitor import rows_left
 from rowsolve.methods.base import RowMethod
 from rowsolve.methods.oblivious import sweep_rows
 from rowsolve.problem.system import WORK_OF_A_BURST
@@ -113,13 +114,13 @@ class Burst:
         plan, system, monitor = self.plan, self.context.system, self.iterates.monitor
         n_chains = plan.chains.n_chains if plan.chains else 1
         rows: float = max(system.n_columns, 64) * min(n_chains, 4)
-        if not monitor.rows and not monitor.warm:
+        if not monitor.bursts.rows and not monitor.start.warm:
             # Even well-conditioned rows need twice as many. In small systems it is looking up that takes time.
             few = system.n_columns * -math.log(self.context.tolerance.rtol or 1.0)
             rows = max(rows, min(few, _WORK_OF_A_LOOK / plan.work_per_row, self.rows_allowed / 4))
         if not self.suspects.size:
-            rows = max(rows, monitor.n_rows_seen * _GROWTH)
-            if system.n_columns >= _STEADY and len(monitor.rows) > 1:
+            rows = max(rows, monitor.bursts.n_rows * _GROWTH)
+            if system.n_columns >= _STEADY and len(monitor.bursts.rows) > 1:
                 rows = self._towards_the_end(rows)
         rows = min(rows, WORK_OF_A_BURST * n_chains / plan.work_per_row, self.rows_allowed / plan.price_of_row)
         if system.clock.left < np.inf:
@@ -136,14 +137,14 @@ class Burst:
         wants to look often.
         """
         monitor, tolerance = self.iterates.monitor, self.context.tolerance
-        left = 1.05 * monitor.rows_left
+        left = 1.05 * rows_left(monitor)
         if not 0.0 < left < math.inf or tolerance.rtol == tolerance.atol == 0.0:
             return rows
         if left < rows:
             return max(left, self.context.system.n_columns / 4)
-        if monitor.excess > _ODD:
+        if monitor.excesses[0] > _ODD:
             return rows
-        return max(rows, min(left / 2, _FAR * rows, _GROWN * monitor.rows[-1]))
+        return max(rows, min(left / 2, _FAR * rows, _GROWN * monitor.bursts.rows[-1]))
 
     def saved_plan(self) -> Any:
         """Return the plan as it is saved."""

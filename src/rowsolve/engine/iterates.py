@@ -135,7 +135,7 @@ class Iterates:
         errors = (np.zeros(len(self.monitors)) + step.error).tolist()
         for monitor, x, error in zip(self.monitors, self.values[:-1], errors, strict=True):
             _keep_in_range(error)
-            monitor.settle(x, math.nan if cut_off else error)
+            monitor.record(x, math.nan if cut_off else error)
         return cut_off
 
     def make_sure_of_range(self) -> None:

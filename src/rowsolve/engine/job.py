@@ -31,7 +31,7 @@ from rowsolve.engine.run import Run
 from rowsolve.engine.stage import Context, Stage
 from rowsolve.engine.stages import Auto
 from rowsolve.engine.warmup import warm_up
-from rowsolve.estimate.monitor import Tolerance
+from rowsolve.estimate.tolerance import Tolerance
 from rowsolve.lstsq.spectrum import SPECTRUM
 from rowsolve.methods import Method, Refined
 from rowsolve.problem.system import System

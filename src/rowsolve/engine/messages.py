@@ -9,6 +9,7 @@ import numpy as np
 
 from rowsolve._solution import Residual, Status
 from rowsolve.engine.run import Run
+from rowsolve.estimate.monitor import fewest_rows_left, rows_left
 from rowsolve.methods.base import StepMethod
 
 __all__ = [
@@ -47,7 +48,7 @@ def _main(run: Run, status: Status) -> str:
     if status is Status.SLOW:
         others = "'direct' or 'refined'" if not _bounded(run) else "'refined'"
         return (
-            f"{status.value} At least {_number(monitor.fewest_rows_left / n_rows)} more passes would be "
+            f"{status.value} At least {_number(fewest_rows_left(monitor) / n_rows)} more passes would be "
             f"needed; {about}. {_SUSPICION if monitor.suspicious else ''}"
             f"Try a larger rtol, a larger max_passes, or method={others}."
         )
@@ -58,7 +59,7 @@ def _main(run: Run, status: Status) -> str:
     limit = "max_passes" if status is Status.MAX_PASSES else "max_seconds"
     if not run.context.history.rows_read:
         return f"{status.value} The method was still preparing, so x is x0. Try a larger {limit}."
-    left = monitor.rows_left / n_rows
+    left = rows_left(monitor) / n_rows
     more = f" About {_number(left)} more passes would be needed." if math.isfinite(left) and left > 0 else ""
     return f"{status.value} {about[0].upper()}{about[1:]}.{more} Try a larger {limit}, or a larger rtol."
 

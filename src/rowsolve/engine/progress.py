@@ -11,6 +11,7 @@ from rowsolve._solution import Event
 from rowsolve.checkpoint.state import Kind, fill, integer, number, state_of
 from rowsolve.engine.iterates import Iterates
 from rowsolve.engine.stage import Context, Stage
+from rowsolve.estimate.monitor import rows_left
 from rowsolve.methods.base import StepMethod
 
 __all__ = ["Progress", "StoppedByCallback"]
@@ -60,7 +61,7 @@ class Progress:
         """Tell the callback how far the solve has got; raise if it wants to stop."""
         if self._context.callback is None:
             return
-        system, rows_left = self._context.system, self._rows_left()
+        system, n_left = self._context.system, self._rows_left()
         done = system.rows_read - self.rows_prepared
         pace = (system.clock.elapsed - self.prepared_at) / done if stage == "solve" and done else np.nan
         x = self._iterates.x.T.view()
@@ -72,8 +73,8 @@ class Progress:
             bytes_read=system.bytes_read,
             seconds=system.clock.elapsed,
             error_estimate=self._iterates.worst_error,
-            passes_left=rows_left / system.n_rows,
-            seconds_left=rows_left * pace,
+            passes_left=n_left / system.n_rows,
+            seconds_left=n_left * pace,
             x=x,
         )
         answer = self._context.callback(event)
@@ -84,7 +85,7 @@ class Progress:
         """Return how many more rows it takes, as the monitor has it, or else as the last steps fell; NaN if unknown."""
         monitor, history = self._iterates.monitor, self._context.history
         if not isinstance(self._method, StepMethod):
-            return monitor.rows_left
+            return rows_left(monitor)
         errors, rows = history.error_estimate[-_STEPS_TO_GO_BY:], history.rows_read[-_STEPS_TO_GO_BY:]
         ours = [name == self._method.name for name in history.method[-_STEPS_TO_GO_BY:]]
         if len(errors) < _STEPS_TO_GO_BY or not all(ours) or not errors[0] > errors[-1] > 0.0:

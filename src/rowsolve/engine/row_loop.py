@@ -113,7 +113,7 @@ class RowLoop:
     def _after(self, verdict: Status | None) -> Status | None:
         """Do what any other verdict asks for; return how the loop ends, or None if it goes on."""
         fresh, burst, inconsistent = self._fresh, self.burst, verdict is Status.INCONSISTENT
-        if inconsistent and self._stage.method.share_it_stands and self._iterates.monitor.falls:
+        if inconsistent and self._stage.method.share_it_stands and self._iterates.monitor.bursts.falls:
             self._iterates.judge_anew()  # outliers held x up at first, and the probe ran ahead
         elif inconsistent and burst.bounds is not None and self._still_comes_nearer():
             pass
@@ -133,12 +133,12 @@ class RowLoop:
         reaches what is left of the probe.
         """
         monitor, tolerance, system = self._iterates.monitor, self._context.tolerance, self._context.system
-        shrunk = math.sqrt(monitor.probe_sq / monitor.probe_start_sq)
+        shrunk = math.sqrt(monitor.probe_sq / monitor.start.probe_sq)
         if shrunk <= _SHRUNK * max(tolerance.rtol, tolerance.eps):
             return True
-        if monitor.n_rows_seen < self._rows_to_look_again:
+        if monitor.bursts.n_rows < self._rows_to_look_again:
             return False
-        self._rows_to_look_again = 2 * monitor.n_rows_seen + system.n_rows
+        self._rows_to_look_again = 2 * monitor.bursts.n_rows + system.n_rows
         return self._fresh.reach_the_rest()
 
     def _still_comes_nearer(self) -> bool:
@@ -149,12 +149,12 @@ class RowLoop:
         """
         monitor, long = self._iterates.monitor, _LONG * max(self._context.system.n_columns, 64)
         self._iterates.forget_verdicts()
-        return monitor.spent and (monitor.n_rows_seen < long or monitor.falls)
+        return monitor.spent and (monitor.bursts.n_rows < long or monitor.bursts.falls)
 
     def _inconsistent(self, *, unsure: bool) -> Status:
         """Take the estimate back if x is `unsure`: rows that were left out may be right."""
         if unsure:
-            self._iterates.monitor.settle(self._iterates.x, math.nan)
+            self._iterates.monitor.record(self._iterates.x, math.nan)
         return Status.INCONSISTENT
 
     def state(self, *, done: bool = False) -> dict[str, Any]:

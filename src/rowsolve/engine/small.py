@@ -15,7 +15,7 @@ from rowsolve._solution import History, Residual, Solution, Status
 from rowsolve.engine.check import residual_of_some, residuals_in
 from rowsolve.engine.messages import FOR_FAR_ROWS, by_least_squares, by_rank, converged, far_rows, too_precise
 from rowsolve.engine.stages import CLEAN, SAYS
-from rowsolve.estimate.monitor import Tolerance
+from rowsolve.estimate.tolerance import Tolerance
 from rowsolve.lstsq.dense import Fit, fit, fit_sparse, sample_agrees
 from rowsolve.parallel.pool import available_cores
 from rowsolve.parallel.vectors import norms, rows_for_the_tail

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from rowsolve._solution import Event, History, Status
-from rowsolve.estimate.monitor import Monitor, Tolerance
+from rowsolve.estimate.monitor import Monitor
 from rowsolve.estimate.step import NOTHING_YET, Findings
+from rowsolve.estimate.tolerance import Tolerance
 from rowsolve.methods.base import Method
 from rowsolve.problem.system import System
 

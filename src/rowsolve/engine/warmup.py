@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rowsolve.engine.check import full_check, residuals_of, sampled_check
-from rowsolve.estimate.monitor import Tolerance
+from rowsolve.estimate.tolerance import Tolerance
 from rowsolve.kernels.gram import add_products, room_for_products
 from rowsolve.kernels.rows import CSRRows, DenseRows, frozen
 from rowsolve.kernels.sweep import sweep

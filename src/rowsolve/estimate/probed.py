@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from rowsolve._solution import Status
-from rowsolve.estimate.monitor import Monitor, Tolerance
+from rowsolve.estimate.monitor import Monitor
 from rowsolve.estimate.step import Step
+from rowsolve.estimate.tolerance import Tolerance
 
 __all__ = ["ProbedSteps"]
 

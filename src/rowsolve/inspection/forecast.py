@@ -14,7 +14,8 @@ from rowsolve.engine.check import ROWS_TO_CHECK
 from rowsolve.engine.run import Run
 from rowsolve.engine.stage import Context, Stage
 from rowsolve.engine.warmup import warm_up
-from rowsolve.estimate.monitor import Monitor, Tolerance
+from rowsolve.estimate.monitor import Monitor, fewest_rows_left, rows_left
+from rowsolve.estimate.tolerance import Tolerance
 from rowsolve.inspection.report import Condition, Prediction
 from rowsolve.inspection.sample import Fit
 from rowsolve.kernels.gradient import add_gradients
@@ -108,7 +109,7 @@ def _take_rows(method: Method, system: System, tolerance: Tolerance, rng: np.ran
     wanted = max(min(_ROWS * p, _NUMBERS / system.entries_per_row), 4 * p)
 
     def enough(monitor: Monitor) -> Status | None:
-        return Status.STOPPED if monitor.n_rows_seen >= wanted and len(monitor.rows) >= _BURSTS else None
+        return Status.STOPPED if monitor.bursts.n_rows >= wanted and len(monitor.bursts.rows) >= _BURSTS else None
 
     most = system.rows_read + 4 * max(wanted, 256)  # else inconsistent rows would prolong it
     context = Context(system, tolerance, rng, History())
@@ -176,8 +177,8 @@ def _random_rows(run: Run, n_checked: int, found: Fit | None, rtol: float) -> Pr
     slowness, left = _slowness_of(run), 0.0
     known = slowness is not None and slowness < _WELL
     if not monitor.error <= monitor.allowed:
-        left = monitor.rows_left if known else monitor.fewest_rows_left
-    rows = monitor.n_rows_seen + left + n_checked
+        left = rows_left(monitor) if known else fewest_rows_left(monitor)
+    rows = monitor.bursts.n_rows + left + n_checked
     if not math.isfinite(rows):
         return Prediction(method, reaches=reaches, remark="unknown convergence rate")
     at_least = left > 0.0 and not known
@@ -187,7 +188,7 @@ def _random_rows(run: Run, n_checked: int, found: Fit | None, rtol: float) -> Pr
 
 def _slowness_of(run: Run) -> float | None:
     """Return the number of rows needed relative to a well-conditioned A; None if it is unknown."""
-    pace = run.iterates.monitor.pace
+    pace = run.iterates.monitor.bursts.rate[0]
     return 1.0 / (pace * run.context.system.n_columns) if pace > 0.0 else None
 
 

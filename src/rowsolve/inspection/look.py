@@ -8,7 +8,7 @@ import numpy as np
 
 from rowsolve import _validate
 from rowsolve.engine.run import Run
-from rowsolve.estimate.monitor import Tolerance
+from rowsolve.estimate.tolerance import Tolerance
 from rowsolve.inspection.advice import advise
 from rowsolve.inspection.forecast import load_kernels, measure, predict
 from rowsolve.inspection.groups import look_at_directions, rows_to_compare

@@ -10,8 +10,8 @@ import numpy as np
 
 from rowsolve._solution import Status
 from rowsolve.checkpoint.state import StateError, array, check_keys, integer, named, optional, packed
-from rowsolve.estimate.monitor import Tolerance
 from rowsolve.estimate.step import Findings, Step
+from rowsolve.estimate.tolerance import Tolerance
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.lstsq.band import compress_to_band, factor_band
 from rowsolve.lstsq.box import BoxFit, fit_within

@@ -24,8 +24,8 @@ from rowsolve.checkpoint.state import (
     plain,
     row_numbers,
 )
-from rowsolve.estimate.monitor import Tolerance
 from rowsolve.estimate.step import Step
+from rowsolve.estimate.tolerance import Tolerance
 from rowsolve.kernels.sampling import Deck
 from rowsolve.problem.system import System
 

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rowsolve._solution import Status
-from rowsolve.estimate.monitor import Tolerance
 from rowsolve.estimate.step import Findings, Step
+from rowsolve.estimate.tolerance import Tolerance
 from rowsolve.lstsq.descent import Descent
 from rowsolve.lstsq.factor import Factor, factor_of, gather, rows_beyond
 from rowsolve.methods.base import StepMethod

@@ -13,8 +13,8 @@ import numpy as np
 
 from rowsolve._solution import Status
 from rowsolve.checkpoint.state import Kind, array, fill, flag, integer, packed, state_of
-from rowsolve.estimate.monitor import Tolerance
 from rowsolve.estimate.step import Findings, Step
+from rowsolve.estimate.tolerance import Tolerance
 from rowsolve.kernels.many import add_gradients_of_many, laid_out
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.lstsq.all_rows import AllRows, by_lapack

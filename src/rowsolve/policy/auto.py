@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rowsolve._solution import Status
-from rowsolve.estimate.monitor import Monitor
+from rowsolve.estimate.monitor import Monitor, fewest_rows_left
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.lstsq.dense import sample_agrees
 from rowsolve.lstsq.spectrum import look_at_spectrum
@@ -136,7 +136,7 @@ def next_choice(
 
 def is_hopeless(monitor: Monitor) -> bool:
     """Tell whether anything else is clearly faster than the random rows that `monitor` has seen."""
-    slow = len(monitor.rows) > 2 and monitor.fewest_rows_left > _SLOW * monitor.n_columns
+    slow = len(monitor.bursts.rows) > 2 and fewest_rows_left(monitor) > _SLOW * monitor.n_columns
     return slow or monitor.suspicious
 
 

@@ -1,0 +1,145 @@
+"""What each burst of rows has done to x and to the probe."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from rowsolve.checkpoint.state import Kind, StateError, fill, integer, listed, number, state_of
+
+__all__ = ["Bursts"]
+
+_WINDOW_RATIO = 0.5  # an extrapolation is trusted if one window falls at least this far below the other
+_MOST_BURSTS = 512  # in a window of the prediction
+
+
+class Bursts:
+    """The rows of each burst, and by how much it lowered the squared error of x and of the probe.
+
+    Attributes
+    ----------
+    rows : list of int
+    drops, probe_drops : list of float
+    n_rows : int
+        The sum of `rows`.
+    """
+
+    def __init__(self) -> None:
+        self.rows: list[int] = []
+        self.drops: list[float] = []
+        self.probe_drops: list[float] = []
+        self.n_rows = 0
+
+    def add(self, n_rows: int, drop: float, probe_drop: float) -> None:
+        """Append a burst."""
+        self.rows.append(n_rows)
+        self.drops.append(drop)
+        self.probe_drops.append(probe_drop)
+        self.n_rows += n_rows
+
+    def newest(
+        self, is_still: Callable[[float, int], bool], usual: float, long: float
+    ) -> tuple[float, float, int, bool]:  # fmt: skip
+        """Return the drops of x and of the probe over the last rows, how many these are, and whether the probe rests.
+
+        The `usual` number of rows makes a steady sum. If the probe has not moved in them, as `is_still` tells of a drop
+        over some rows, look back for `long`: very sparse rows touch a column only now and then.
+        """
+        drop, probe_drop, n_seen = 0.0, 0.0, 0
+        for n_rows, one, probe_one in zip(
+            reversed(self.rows), reversed(self.drops), reversed(self.probe_drops), strict=True
+        ):
+            drop, probe_drop, n_seen = drop + one, probe_drop + probe_one, n_seen + n_rows
+            still = is_still(probe_drop, n_seen)
+            if n_seen >= (long if still else usual):
+                break
+        return drop, probe_drop, n_seen, still
+
+    @property
+    def rate(self) -> tuple[float, float]:
+        """The decay of log(drop of the probe) a row, and three times the spread of that figure; NaN if not known."""
+        if len(self.rows) < 2:
+            return math.nan, math.nan
+        width = min(max(1, len(self.rows) // 3), _MOST_BURSTS)
+        s1, s2 = sum(self.probe_drops[-2 * width : -width]), sum(self.probe_drops[-width:])
+        n1, n2 = sum(self.rows[-2 * width : -width]), sum(self.rows[-width:])
+        return _decay(s1, n1, s2, n2), 3.0 * math.sqrt(4.0 / n2) / n2
+
+    @property
+    def falls(self) -> bool:
+        """Whether a row moves x less than it did some time ago: by half of the square."""
+        width = len(self.rows) // 4
+        then, now = slice(-3 * width, -2 * width), slice(-width, None)
+        pace_then = sum(self.drops[then]) / max(1, sum(self.rows[then]))
+        return width > 0 and sum(self.drops[now]) / sum(self.rows[now]) < 0.5 * pace_then
+
+    def memory(self, n_rows: int) -> float:
+        """Return how much of a deviation of x, by its square, is left after `n_rows` at the probe's last pace."""
+        rate, _ = self.rate
+        return math.exp(-min(max(rate, 0.0) * n_rows, 1.0)) if not math.isnan(rate) else 1.0
+
+    def extrapolated(self, n_columns: int, *, along_a_path: bool) -> float:
+        """Return the error by two neighbouring windows, as short as they can be; infinity if none falls.
+
+        The ratio is widened by three times its spread, ``sqrt(2 / rows)`` for sums of squared gaps. `along_a_path`
+        tells that steps may all lead the same way.
+        """
+        width, drops = 1, self.drops
+        while 2 * width <= len(drops):
+            s1, s2 = sum(drops[-2 * width : -width]), sum(drops[-width:])
+            n1, n2 = sum(self.rows[-2 * width : -width]), sum(self.rows[-width:])
+            spread = math.sqrt(2.0 / min(n2, max(n_columns, 8)))
+            q = math.exp(-_decay(s1, n1, s2, n2) * n2) * (1.0 + 3.0 * spread)
+            if q <= _WINDOW_RATIO:
+                return _path(s2, q, width) if along_a_path else math.sqrt(s2 * q / (1.0 - q))
+            width += max(1, width // 2)
+        return math.inf
+
+    saved: ClassVar[dict[str, Kind]] = {
+        "rows": listed(integer()),
+        **dict.fromkeys(("drops", "probe_drops"), listed(number)),
+        "n_rows": integer(),
+    }
+    derived: ClassVar[tuple[str, ...]] = ()
+
+    def state(self) -> dict[str, Any]:
+        """Return all of it."""
+        return state_of(self)
+
+    def restore(self, state: Any) -> None:
+        """Take over what was seen before."""
+        fill(self, state, {})
+        if not len(self.rows) == len(self.drops) == len(self.probe_drops):
+            raise StateError("rows, drops, probe_drops: expected as many of each")
+
+
+def _path(drop: float, ratio: float, n_bursts: int) -> float:
+    """Return the length of the way still to go, if a burst moves x by the root of its drop.
+
+    Projections on bounds lower the squared error by more than their squares: steps may all lead the same way.
+    """
+    ratio_of_moves = ratio ** (0.5 / n_bursts)
+    return math.sqrt(drop / n_bursts) * ratio_of_moves / (1.0 - ratio_of_moves)
+
+
+def _decay(s1: float, n1: int, s2: float, n2: int) -> float:
+    """Return the rate at which something decays that loses `s1` over `n1` rows and then `s2` over `n2`.
+
+    The solution of ``(exp(r n1) - 1) / (1 - exp(-r n2)) = s1 / s2``, which is ``log(s1 / s2) / n`` for windows alike.
+    """
+    if s1 <= 0.0 or s2 <= 0.0:
+        return math.inf
+    if n1 == n2:
+        return math.log(s1 / s2) / n1
+    rate = math.log((s1 / n1) / (s2 / n2)) * 2.0 / (n1 + n2)  # exact when slow
+    for _ in range(50):
+        if abs(rate) * max(n1, n2) < 1e-6 or rate * n1 > 600.0 or rate * n2 < -600.0:
+            break
+        gone, left = math.expm1(rate * n1), -math.expm1(-rate * n2)
+        miss = math.log(gone / left * s2 / s1)
+        step = miss / (n1 * (gone + 1.0) / gone - n2 * (1.0 - left) / left)
+        rate -= step
+        if abs(step) * max(n1, n2) < 1e-6:
+            break
+    return rate
