@@ -73,8 +73,8 @@ def test_message__can_be_replaced_and_pickled_before_it_is_read():
     A, b = SYSTEMS["outlier"]
     kept = pickle.loads(pickle.dumps(rowsolve.solve(A, b)))
     assert replace(rowsolve.solve(A, b), message="short").message == "short"
-    assert "1 of 300 rows are far off" in kept.message
-    assert "1 of 300 rows are far off" in repr(kept)
+    assert "1 of 300 rows look like outliers" in kept.message
+    assert "1 of 300 rows look like outliers" in repr(kept)
 
 
 def test_dense_rows_stored_as_sparse_ones__are_solved_as_dense():

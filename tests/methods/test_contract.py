@@ -78,7 +78,7 @@ def test_every_method__never_claims_convergence_when_equations_contradict(name):
     reference = np.linalg.lstsq(A, b)[0]
     solution = rowsolve.solve(A, b, name, rng=4)
     assert solution.status is rowsolve.Status.INCONSISTENT
-    assert "contradict each other" in solution.message
+    assert "system is inconsistent" in solution.message
     error = relative_error(solution.x, reference)
     assert error < 0.08 or name == "direct"  # which does without most rows
     assert error / 4 <= solution.error_estimate <= 4 * error
@@ -128,7 +128,7 @@ def test_every_method__skips_zero_rows_and_names_one_that_contradicts(name):
     solution = rowsolve.solve(A, b, name, rng=0)
     assert solution.status is rowsolve.Status.CONVERGED  # they have no say in x
     if name in OTHERS:
-        assert "is all zero but b[" in solution.message
+        assert "is zero but b[" in solution.message
         assert solution.rows_off.size == 1
         full = rowsolve.solve(A, b, name, rng=0, check="full")
         assert full.status is rowsolve.Status.CONVERGED
