@@ -74,7 +74,7 @@ def test_constants__of_dependent_rows_have_alpha_zero():
     ("blocks", "words"),
     [
         ([[0, 1], [3]], "exactly one block; row 2 is in none"),
-        ([[0, 1], [2, 3, 1]], "exactly one block; row 1 is in them 2 times"),
+        ([[0, 1], [2, 3, 1]], "exactly one block; row 1 occurs 2 times"),
         ([[0, 1], [2, 3, 4]], "block 1 holds row 4, but the rows of `A` are 0 to 3"),
         ([[0, -1], [1, 2]], "block 0 holds row -1"),
         ([[0, 1, 2, 3], []], r"block 1 must be a list of at least one row index, got \[\]"),

@@ -1,6 +1,6 @@
-"""The machine: its cores and memory, calls that run side by side, and the threads of BLAS.
+"""The machine: its cores and free memory, calls that run in parallel, and the number of BLAS threads.
 
-Products of vectors that need no BLAS are here too.
+Products of vectors without BLAS are here, too.
 
 May import: nothing.
 """

@@ -1,8 +1,8 @@
-"""How many threads BLAS takes.
+"""Control of the number of BLAS threads.
 
-Those of OpenBLAS go on spinning for a tenth of a second and more after their work, on the cores that the next pass
-over A needs: it then takes nearly twice as long. So BLAS is kept to the calling thread, and what is worth it is shared
-out among our own, except in calls so long that this does not matter.
+Threads of OpenBLAS keep spinning for a tenth of a second or more after their work, on the cores that the next pass over
+A needs, which then takes nearly twice as long. So BLAS is restricted to the calling thread, and work that pays for it
+is distributed over our own threads, except in calls so long that this does not matter.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _LONG = 1e9  # multiplications: about 50 ms
 
 
 class blas_threads:  # noqa: N801  it is used as a function
-    """Keep BLAS to one thread for the time of a block, or to `threads` if calls of so many multiplications are long.
+    """Context manager that restricts BLAS to one thread, or to `threads` if a call of `work` multiplications is long.
 
-    With an infinite `work` it takes `threads` in any case. It holds for the whole process while it lasts; of blocks in
-    several threads, the last that began counts, and what was before is restored when all have ended. Short calls
-    need it as much as others: numpy and scipy each have a library of their own, and when the threads of one wait for
-    cores on which those of the other spin, a solve with a small triangle takes milliseconds. (threadpoolctl's own
-    context takes far longer, after a rest as long as a small solve.)
+    With an infinite `work`, BLAS uses `threads` threads in any case. The setting applies to the whole process. If
+    several contexts are active, in several threads, the last one entered counts; the original setting is restored when
+    all have been left. Short calls need it as well: numpy and scipy each come with their own library, and if the
+    threads of one wait for cores on which those of the other spin, solving with a small triangle takes milliseconds.
+    (The context manager of threadpoolctl takes far longer: after an idle period, as long as a small solve.)
     """
 
     _lock = threading.Lock()
@@ -50,10 +50,10 @@ class blas_threads:  # noqa: N801  it is used as a function
                 set_threads(count)
 
 
-@cache  # to look for the libraries takes a millisecond
+@cache  # finding the libraries takes a millisecond
 def _controls() -> list[tuple[Callable[[], int], Callable[[int], Any]]]:
-    """Return what tells and what sets the number of threads of each library."""
-    import scipy.linalg  # noqa: F401 (its library must be there to be found)
+    """Return the functions that get and set the number of threads of each library."""
+    import scipy.linalg  # noqa: F401 (a library must be loaded to be found)
     from threadpoolctl import ThreadpoolController
 
     libraries = ThreadpoolController().select(user_api="blas").lib_controllers
@@ -61,7 +61,7 @@ def _controls() -> list[tuple[Callable[[], int], Callable[[int], Any]]]:
 
 
 def _functions_of(library: Any) -> tuple[Any, Any] | None:
-    """Return the two functions of an OpenBLAS with threads of its own; None for other libraries."""
+    """Return the two functions of an OpenBLAS built with pthreads; None for other libraries."""
     find = getattr(library, "_get_symbol", None)
     if find is None or library.internal_api != "openblas" or getattr(library, "threading_layer", "") != "pthreads":
         return None

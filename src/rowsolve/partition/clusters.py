@@ -1,4 +1,4 @@
-"""Online k-means by direction: one pass over the rows in random order."""
+"""Clustering of the rows by online k-means, in one pass over the rows in random order."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ METRICS = tuple(_CODES)
 EQUATION_METRICS = ("direction", "euclidean")  # those whose centroids are equations
 
 _ONE_BY_ONE = 512  # rows before the first batch: at the start every row moves its centroid far
-_SHARE_OF_SEEN = 1 / 16  # a batch, in the rows seen before it: so little does it move the centroids
-_NUMBERS_OF_A_BATCH = 1_000_000  # at most, so that its rows are still in the cache when the centroids move
-# The mean of many rows is shorter than a row and so, by these metrics, nearer to every other: taken one by one, nearly
-# all rows end up with the centroid that got the first few. Batches of this many rows a cluster give each its share.
+_SHARE_OF_SEEN = 1 / 16  # size of a batch relative to the rows before it, so that it moves the centroids only a little
+_NUMBERS_OF_A_BATCH = 1_000_000  # at most, so that its rows are still in the cache when the centroids are moved
+# The mean of many rows is shorter than a row and so, in these metrics, nearer to all other rows: processed one by one,
+# nearly all rows would end up in the cluster that got the first few. Batches of this many rows per cluster avoid that.
 _LENGTH_COUNTS = ("euclidean", "jaccard")
 _ROWS_A_CLUSTER = 16
 
 
 @dataclass(frozen=True)
 class Clusters:
-    """Labels of the rows, and the centroid equations.
+    """The clusters of the rows, and the centroid equations.
 
     Attributes
     ----------
@@ -65,9 +65,9 @@ class Clusters:
         The cluster of each row; -1 for a row of zeros.
     centroids : ndarray of shape (k, p)
     targets : ndarray of shape (k,)
-        The centroid is a mean of (signed, normalised) rows and its target the same mean of their b:
-        ``<centroids[l], x> = targets[l]`` holds for the solution of a consistent system. (By pattern, a centroid
-        is a mean of zeros and ones, and its target the mean of their number.)
+        A centroid is a mean of (signed, normalised) rows, and its target is the same mean of their entries of b:
+        ``<centroids[l], x> = targets[l]`` holds for the solution of a consistent system. (With ``"jaccard"`` and
+        ``"hamming"``, a centroid is a mean of vectors of zeros and ones, and its target the mean number of ones.)
     """
 
     labels: np.ndarray
@@ -76,7 +76,7 @@ class Clusters:
 
     @property
     def n_clusters(self) -> int:
-        """How many clusters have rows."""
+        """The number of clusters, all of which have rows."""
         return self.targets.size
 
     def members(self) -> list[np.ndarray]:
@@ -94,20 +94,20 @@ def cluster_rows(
     metric: Metric = "direction",
     rate: float | Literal["count"] = "count",
 ) -> Clusters:
-    """Cluster the rows of `system` by online k-means: a k-means++ start on a sample, then one pass.
+    """Cluster the rows of `system` by online k-means: k-means++ on a sample, then one pass over the rows.
 
-    A hyperplane is ``+-a / norm(a)``, so by default rows are compared by the absolute cosine and their sign
-    is turned towards the centroid; ``metric="euclidean"`` is the paper to the letter. ``"jaccard"`` and
-    ``"hamming"`` compare the patterns of sparse rows: which columns they touch. The nearest centroid
-    moves by ``rate * (row - centroid)``, ``rate="count"`` being one over the rows it has got so far.
-    Fewer clusters than asked come back when there are not as many different rows.
+    The hyperplanes of ``a`` and ``-a`` are the same, so by default rows are compared by the absolute cosine, and signs
+    are flipped towards the centroid; ``metric="euclidean"`` follows the paper to the letter. ``"jaccard"`` and
+    ``"hamming"`` compare the patterns of sparse rows, that is, which entries are nonzero. The nearest centroid is moved
+    by ``rate * (row - centroid)``; ``rate="count"`` is one over the number of rows in its cluster so far. Fewer than
+    `n_clusters` clusters are returned if there are fewer different rows.
 
-    With ``rate="count"``, all rows of a batch are compared with the centroids as they were when it began, which then
-    move: several rows are compared at once, on several threads, with the same bits for any number of threads.
-    A batch has a sixteenth of the rows seen before it. By direction and Hamming distance the first 512 rows
-    are taken one by one; otherwise a batch has at least 16 rows for each cluster (see `_LENGTH_COUNTS`).
+    With ``rate="count"``, the rows of a batch are compared with the centroids before the batch, which are moved
+    afterwards. So several rows are compared at once, on several threads, and the result is bitwise independent of the
+    number of threads. A batch has a sixteenth of the rows before it. By direction and Hamming distance, the first 512
+    rows are processed one by one; otherwise a batch has at least 16 rows per cluster (see `_LENGTH_COUNTS`).
 
-    Reads the n rows, and before them a sample of ``32 k`` (no more than 1024, no fewer than ``2 k``) for the start.
+    Reads the n rows and, for the initial centroids, a sample of ``32 k`` rows (at most 1024, at least ``2 k``).
     """
     if n_clusters > system.n_rows:
         raise ValueError(
@@ -122,7 +122,7 @@ def cluster_rows(
     deal(cards, 0, rng.random(sample.size), sample)
     moving = _Moving(system, rows, b, sample, n_clusters, rng, metric, rate)
     labels = np.empty(system.n_rows, np.int64)
-    for piece in system.pieces(times_used=1 + moving.k // 8):  # several products for each number that is loaded
+    for piece in system.pieces(times_used=1 + moving.k // 8):  # several products per number that is loaded
         order = np.empty(piece.n_rows, np.int64)
         deal(cards, piece.start, rng.random(order.size), order)
         moving.take(system, rows, b, order, labels)
@@ -130,9 +130,9 @@ def cluster_rows(
 
 
 def cluster_stream(sample: System, pieces: Iterable[System], n_clusters: int, rng: np.random.Generator) -> Clusters:
-    """Cluster rows by direction as `cluster_rows` does, when they come in `pieces`, one after another.
+    """Cluster rows by direction as `cluster_rows` does, where the rows come in consecutive `pieces`.
 
-    The start is found among the rows of `sample`; the order is random only within a piece.
+    The initial centroids are chosen from the rows of `sample`. The order of the rows is random only within a piece.
     """
     rows, b = sample.rows, sample.facts.largest_b
     moving = _Moving(sample, rows, b, np.arange(sample.n_rows), n_clusters, rng, "direction", "count")
@@ -145,7 +145,7 @@ def cluster_stream(sample: System, pieces: Iterable[System], n_clusters: int, rn
 
 
 def _cluster_stored(system, n_clusters, rng, metric, rate) -> Clusters:
-    """Do it for rows that are not in memory: a chunk at a time, in their order, at random within each."""
+    """Do the same for rows that are not in memory: chunk by chunk in order, in random order within a chunk."""
     wanted = min(system.n_rows, sample_size(n_clusters), system.rows_at_once)
     for part in system.parts(system.sample(wanted, rng)[0]):  # there is but one
         b = part.of(system.facts.largest_b)
@@ -158,12 +158,12 @@ def _cluster_stored(system, n_clusters, rng, metric, rate) -> Clusters:
 
 
 def sample_size(n_clusters: int) -> int:
-    """Return how many rows are looked at for a start."""
+    """Return the number of rows in the sample from which the initial centroids are chosen."""
     return max(2 * n_clusters, min(32 * n_clusters, 1024))
 
 
 class _Moving:
-    """Centroids that move as rows come: `k` of them, after the first `n_seen` rows."""
+    """The `k` centroids while they are moved; `n_seen` rows have been processed."""
 
     def __init__(self, system, rows, b, sample, n_clusters, rng, metric, rate):
         self.code, self.pace = _CODES[metric], 0.0 if rate == "count" else rate
@@ -175,7 +175,7 @@ class _Moving:
         self.n_seen = 0
 
     def take(self, system, rows, b, order, labels):  # labels: INOUT
-        """Label the rows in `order`, moving the centroids on the way."""
+        """Label the rows in `order` and move the centroids."""
         start = self.n_seen
         self.n_seen += order.size
         for first, last in _batches(start, self.n_seen, self.alone, self.k, system.entries_per_row):
@@ -186,7 +186,7 @@ class _Moving:
                 _take_batch(system, rows, b, batch, self.code, self.found, self.k, labels)
 
     def clusters(self, labels) -> Clusters:
-        """Return the clusters that have rows."""
+        """Return the clusters, without those that have no rows."""
         kept = np.flatnonzero(self.found.n_members[: self.k])
         renumber = np.full(self.k + 1, -1)
         renumber[kept] = np.arange(kept.size)
@@ -195,7 +195,7 @@ class _Moving:
 
 
 def _batches(start, stop, alone, k, entries_per_row):
-    """Cut the rows from `start` to `stop` of the pass into those up to `alone`, and growing batches of the others."""
+    """Split rows `start` to `stop` of the pass into those before `alone`, and growing batches of the others."""
     least, largest = 1 if alone else _ROWS_A_CLUSTER * k, _NUMBERS_OF_A_BATCH / entries_per_row
     while start < stop:
         size = alone - start if start < alone else max(least, int(min(start * _SHARE_OF_SEEN, largest)))
@@ -204,7 +204,7 @@ def _batches(start, stop, alone, k, entries_per_row):
 
 
 def _take_batch(system, rows, b, order, code, found, k, labels) -> None:
-    """Label the rows in `order`, then move the centroids, on as many threads as it is worth."""
+    """Label the rows in `order`, then move the centroids, on as many threads as that pays for."""
     scales, numbers = np.empty(order.size), order.size * system.entries_per_row
     system.in_slices(
         lambda start, stop, odd: label_rows(rows, b, order, start, stop, code, found, k, labels, scales, odd),
@@ -216,13 +216,13 @@ def _take_batch(system, rows, b, order, code, found, k, labels) -> None:
 
 
 def _patterns(system, metric) -> tuple[CSRRows, np.ndarray]:
-    """Return the rows as zeros and ones, and how many ones each has."""
+    """Return the rows as zeros and ones, and the number of ones in each."""
     if not isinstance(system.rows, CSRRows):
         raise ValueError(
-            f"`metric={metric!r}` compares the patterns of sparse rows, but `A` is dense: use 'direction', or pass "
+            f"`metric={metric!r}` compares the patterns of sparse rows, but `A` is dense. Try 'direction', or pass "
             "`scipy.sparse.csr_array(A)`."
         )
-    system.make_sure_finite()  # a pattern does not show it
+    system.make_sure_finite()  # which cannot be seen from the patterns
     ones = (system.rows.data != 0).astype(float)
     rows = CSRRows(frozen(ones), system.rows.indices, system.rows.indptr)
     counts = np.concatenate([[0.0], np.cumsum(ones)])
@@ -230,7 +230,7 @@ def _patterns(system, metric) -> tuple[CSRRows, np.ndarray]:
 
 
 def _seed(system, rows, b, sample, code, rng, found) -> int:
-    """Choose starting centroids among the rows of `sample`; return how many, at least 1."""
+    """Choose the initial centroids among the rows of `sample`; return their number, at least 1."""
     far = np.empty(sample.size)
     distances_to_none(rows, b, sample, code, far, system.counter.odd)
     system.counter.add(sample.size)
@@ -244,21 +244,21 @@ def _seed(system, rows, b, sample, code, rng, found) -> int:
 
     for group in range(found.target.size):
         if not add_seed(rows, b, sample, code, rng.random(tries), far, least, found, group, share):
-            return max(group, 1)  # a sample of zero rows: the first other row becomes the centroid
+            return max(group, 1)  # if all sampled rows are zero, the first nonzero row becomes the centroid
         system.clock.check()
     return found.target.size
 
 
 def partition_across(clusters: Clusters, rng: np.random.Generator | None) -> tuple[np.ndarray, np.ndarray]:
-    """Partition the rows into blocks with one random row of each cluster; without `rng`, in the order of the rows.
+    """Partition the rows into blocks with one row of each cluster, at random, or in order if `rng` is None.
 
-    When the smallest cluster is used up, blocks go on with one row of each of the others, and so on down to
-    blocks of one row: every nonzero row is in exactly one block.
+    Once the smallest cluster is exhausted, blocks have one row of each of the other clusters, and so on down to blocks
+    of one row: every nonzero row is in exactly one block.
 
     Returns
     -------
     members : ndarray
-        The rows, block after block.
+        The indices of the rows, block by block.
     starts : ndarray
         Block ``t`` is ``members[starts[t]:starts[t + 1]]``.
     """
@@ -269,19 +269,19 @@ def partition_across(clusters: Clusters, rng: np.random.Generator | None) -> tup
 
 
 def partition_within(clusters: Clusters, block_size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Partition the rows into blocks of `block_size` random rows of one cluster; the last of each may be smaller.
+    """Partition the rows into blocks of `block_size` random rows of the same cluster; its last one may be smaller.
 
     Returns
     -------
     members, starts : ndarray
-        As `partition_across`.
+        As for `partition_across`.
     """
     members, rank = _shuffled(clusters, rng)
     return members, np.append(np.flatnonzero(rank % block_size == 0), members.size)
 
 
 def _shuffled(clusters: Clusters, rng: np.random.Generator | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows cluster by cluster, shuffled in each if there is an `rng`, and their rank in their cluster."""
+    """Return the rows cluster by cluster, shuffled within a cluster if `rng` is given, and their ranks in it."""
     none = np.empty(0, np.int64)
     shuffled = [rows if rng is None else rng.permutation(rows) for rows in clusters.members()]
     return np.concatenate([none, *shuffled]), np.concatenate([none, *(np.arange(rows.size) for rows in shuffled)])

@@ -1,4 +1,4 @@
-"""Four ways to partition rows into blocks, to be compared by ``(m, alpha, beta)``, set-up cost and convergence."""
+"""Four ways to partition the rows into blocks, which differ in ``(m, alpha, beta)``, set-up cost and convergence."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from rowsolve.problem.system import System
 __all__ = ["KINDS", "blocks_of", "incoherence_transform"]
 
 KINDS = ("random", "incoherent", "subset", "cluster")
-_POWER_STEPS = 20  # enough for the first digit of a norm
+_POWER_STEPS = 20  # enough for one digit of the norm
 
 
 def blocks_of(system: System, kind: str, n_blocks: int | None, rng: np.random.Generator) -> list[np.ndarray]:
     """Partition the nonzero rows of `system` into blocks.
 
-    ``"random"`` (and ``"incoherent"``, whose rows have been transformed before): a random partition.
-    ``"subset"``: again and again the best-conditioned rows of those left, by QR with pivoting, as column subset
-    selection does. ``"cluster"``: one row of each of ``n / n_blocks`` clusters.
+    ``"random"`` (and ``"incoherent"``, for rows that have been transformed before): a random partition. ``"subset"``:
+    each block has the best-conditioned rows of those that remain, chosen by QR with pivoting, as in column subset
+    selection. ``"cluster"``: each block has one row of each of ``n / n_blocks`` clusters.
 
-    If `n_blocks` is not given, it is the squared spectral norm of the normalised rows: with as many random
-    blocks, ``beta <= 6 log(1 + n)`` with probability ``1 - 1 / n``.
+    The default of `n_blocks` is the squared spectral norm of the normalised rows: with as many random blocks,
+    ``beta <= 6 log(1 + n)`` with probability ``1 - 1 / n``.
     """
     rows, norms_sq = _nonzero_rows(system)
     if rows.size == 0:
@@ -42,10 +42,23 @@ def blocks_of(system: System, kind: str, n_blocks: int | None, rng: np.random.Ge
 
 
 def incoherence_transform(A: np.ndarray, b: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return ``S A`` and ``S b`` for a random orthogonal S that spreads every row over all: a fast transform.
+    """Mix the rows of ``A x = b`` by a fast random orthogonal transform, which makes them incoherent.
 
-    S turns signs at random, applies the cosine transform, and permutes. It is orthogonal, so the least-squares
-    solution stays what it was. (The paper says that it brings in noise: it does not.)
+    The transform S flips the signs of rows at random, applies the discrete cosine transform along the columns, and
+    permutes the rows. It is orthogonal, so the least-squares solution does not change. (The paper says that it adds
+    noise, which is wrong.)
+
+    Parameters
+    ----------
+    A : ndarray of shape (n, p)
+    b : ndarray of shape (n,) or (n, k)
+    rng : numpy.random.Generator
+        Generator for the signs and the permutation.
+
+    Returns
+    -------
+    SA, Sb : ndarray
+        ``S A`` and ``S b``.
     """
     from scipy import fft
 
@@ -60,7 +73,7 @@ def _nonzero_rows(system) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _default_count(system, rows, norms_sq, rng) -> int:
-    """Return the squared norm of the normalised rows, from a sample of them, by power iteration."""
+    """Return an estimate of the squared spectral norm of the normalised rows, by power iteration on a sample."""
     sample = rng.permutation(rows)[: 4 * system.n_columns]
     unit = _normalised(system, sample, norms_sq)
     direction = rng.standard_normal(system.n_columns)

@@ -1,8 +1,8 @@
-"""The statements of the paper, as printed and as they are true, in numbers.
+"""The theoretical statements of the paper as functions, as printed and corrected.
 
 "The paper" is Li, Mo and Ye, "Accelerating Random Kaczmarz Algorithm Based on Clustering Information", AAAI 2016.
-A function with the suffix ``_as_printed`` returns what the paper states, so that it can be held against what
-is the case; the function of the same name without it returns what is true.
+A function with the suffix ``_as_printed`` evaluates the statement of the paper, for comparison; the function of the
+same name without the suffix evaluates the correct one.
 
 >>> from rowsolve import theory
 >>> theory.orthogonality_value([[1.0, 0.0], [3.0, 4.0]])

@@ -1,4 +1,4 @@
-"""What the functions of this room take, checked once and in one voice."""
+"""Validation of the arguments of the functions in this package."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ __all__ = [
 
 
 def check_count(name: str, value: Any, least: int = 1) -> None:
-    """Raise unless `value` is an integer of at least `least`."""
+    """Raise ValueError unless `value` is an integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise ValueError(f"`{name}` must be an integer of at least {least}, got {value!r}.")
 
 
 def check_fraction(name: str, value: Any) -> None:
-    """Raise unless `value` is a number from 0 to 1."""
+    """Raise ValueError unless `value` is a number from 0 to 1."""
     if not _is_real(value) or not 0.0 <= value <= 1.0:
         raise ValueError(f"`{name}` must be a number from 0 to 1, got {value!r}.")
 
 
 def check_not_negative(name: str, value: Any) -> None:
-    """Raise unless `value` is a finite number of at least 0."""
+    """Raise ValueError unless `value` is a finite number of at least 0."""
     if not _is_real(value) or not 0.0 <= value < math.inf:
         raise ValueError(f"`{name}` must be a finite number of at least 0, got {value!r}.")
 
 
 def check_positive(name: str, value: Any) -> None:
-    """Raise unless `value` is a finite number above 0."""
+    """Raise ValueError unless `value` is a finite number above 0."""
     if not _is_real(value) or not 0.0 < value < math.inf:
         raise ValueError(f"`{name}` must be a finite number above 0, got {value!r}.")
 
@@ -49,7 +49,7 @@ def _is_real(value: Any) -> bool:
 
 
 def as_matrix(A: Any) -> np.ndarray:
-    """Return `A`, dense or a scipy sparse matrix, as a finite two-dimensional array of float64."""
+    """Return `A`, an array or a scipy sparse matrix, as a finite two-dimensional array of float64."""
     A = np.asarray(A.toarray() if hasattr(A, "toarray") else A)
     if A.dtype.kind not in "biuf":
         raise ValueError(f"`A` must hold real numbers, got dtype {A.dtype}.")
@@ -63,7 +63,7 @@ def as_matrix(A: Any) -> np.ndarray:
 
 
 def as_blocks(blocks: Iterable[Any], n_rows: int) -> list[np.ndarray]:
-    """Return `blocks` as arrays of row indices, none of them empty or out of range."""
+    """Return `blocks` as arrays of row indices; raise ValueError if one is empty or has an index out of range."""
     found = [np.asarray(block) for block in blocks]
     if not found:
         raise ValueError("`blocks` must hold at least one block, got none.")
@@ -77,9 +77,9 @@ def as_blocks(blocks: Iterable[Any], n_rows: int) -> list[np.ndarray]:
 
 
 def unit_rows(A: np.ndarray) -> np.ndarray:
-    """Return the rows of `A` scaled to norm 1; rows of zeros stay as they are.
+    """Return the rows of `A` scaled to norm 1; rows of zeros are unchanged.
 
-    Each is divided by its largest entry first: the squares of 1e200 and 1e-200 are not numbers of float64.
+    Each row is divided by its largest entry first, as the squares of 1e200 and 1e-200 are out of the range of float64.
     """
     largest = np.abs(A).max(axis=1, keepdims=True)
     scaled = A / np.where(largest > 0.0, largest, 1.0)
@@ -88,5 +88,5 @@ def unit_rows(A: np.ndarray) -> np.ndarray:
 
 
 def rank_of(singular_values: np.ndarray, shape: tuple[int, ...]) -> int:
-    """Return how many singular values, the largest first, stand above the rounding of a matrix of that shape."""
+    """Return the number of singular values, the largest first, above the rounding error for a matrix of that shape."""
     return int(np.sum(singular_values > singular_values[0] * max(shape) * np.finfo(float).eps))

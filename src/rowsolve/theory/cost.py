@@ -1,14 +1,14 @@
-"""What a greedy step costs with and without clusters, in multiplications.
+"""The cost of a greedy step with and without clusters, in multiplications.
 
-The paper's proposition compares RKA-JL with k s candidates and RKA-Cluster-JL with s (it sets s = p): both
-score s rows of the furthest cluster, so, it says, they are of the same use, while one costs k s d and the other
-k p + s d. *It assumes what it concludes*: that the rows with the largest updates lie in the cluster whose centroid
-has the largest update. Nothing makes them. A centroid's gap is the mean of the (signed) gaps of its
-rows, which may cancel: the furthest rows can then lie in the nearest cluster. What the functions here count is
-the cost, and nothing but the cost; whether a step is of the same use, only an experiment can tell.
+The paper's proposition compares RKA-JL with k s candidates and RKA-Cluster-JL with s candidates (it sets s = p). Both
+score s rows of the furthest cluster, so the paper says that their steps are equally effective, while one costs k s d
+and the other k p + s d. *This assumes the conclusion*: that the rows with the largest updates are in the cluster whose
+centroid has the largest update. That need not hold. The gap of a centroid is the mean of the (signed) gaps of its rows,
+which may cancel, so that the furthest rows may be in the nearest cluster. The functions here count the cost only;
+whether the steps are equally effective must be determined by experiment.
 
-Counted are multiplications with entries of A, of centroids and of sketches. Drawing candidates and comparing
-scores are not, nor divisions by known norms.
+Multiplications with entries of A, of centroids and of sketches are counted. Drawing candidates, comparing scores, and
+divisions by known norms are not.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Cost(NamedTuple):
 
 
 def jl_cost(n: int, p: int, d: int, n_candidates: int) -> Cost:
-    """Return the cost of the method ``jl`` as it is built here, where the sketch of x is kept up to date.
+    """Return the cost of the method ``jl`` as implemented here, where the sketch of x is updated in every step.
 
     Set-up: the sketches, ``n p d``, and the norms, ``n p``. A step: a score for each candidate, ``n_candidates d``; two
     exact gaps and the update of x, ``3 p``; the update of its sketch, ``d``.
@@ -43,17 +43,17 @@ def jl_cost(n: int, p: int, d: int, n_candidates: int) -> Cost:
 
 
 def jl_cost_as_printed(n: int, p: int, d: int, n_candidates: int) -> Cost:
-    """Return the cost of RKA-JL to the letter: as `jl_cost`, but x is sketched anew at each step, for ``p d``."""
+    """Return the cost of RKA-JL as published: as `jl_cost`, but x is sketched again in each step, for ``p d``."""
     _check(n=n, p=p, d=d, n_candidates=n_candidates)
     return Cost(n * p * d + n * p, n_candidates * d + 3 * p + p * d)
 
 
 def cluster_jl_cost(n: int, p: int, k: int, d: int, n_candidates: int) -> Cost:
-    """Return the cost of the method ``cluster-jl`` as it is built here, where centroid gaps are kept up to date.
+    """Return the cost of the method ``cluster-jl`` as implemented here, where centroid gaps are updated in every step.
 
-    On top of `jl_cost`. Set-up: the clusters, ``k n p``, and the products of all rows with all centroids, ``k n p``.
-    A step: the update of k gaps, ``k``. With as many candidates it always costs more than ``jl``: it is cheaper
-    only if fewer candidates do, which the proposition assumes (see the module).
+    In addition to `jl_cost`: for the set-up, the clusters, ``k n p``, and the products of all rows with all centroids,
+    ``k n p``; for a step, the update of k gaps, ``k``. With the same number of candidates it always costs more than
+    ``jl``: it is cheaper only if fewer candidates suffice, as the proposition assumes (see the module).
 
     Parameters
     ----------
@@ -72,11 +72,11 @@ def cluster_jl_cost(n: int, p: int, k: int, d: int, n_candidates: int) -> Cost:
 
 
 def cluster_jl_cost_as_printed(n: int, p: int, k: int, d: int, n_candidates: int) -> Cost:
-    """Return the cost of RKA-Cluster-JL to the letter: all k centroids are measured anew at each step, for ``k p``.
+    """Return the cost of RKA-Cluster-JL as published: the gaps of k centroids are recomputed in each step, for ``k p``.
 
-    On top of `jl_cost_as_printed`: the clusters, ``k n p``, once. The proposition holds this, with p candidates,
-    against `jl_cost_as_printed` with k p candidates, and finds O(p log p) against O(p log(p)^2) for k and d in
-    O(log p). The counts are right; that both find equally good rows is assumed, not shown (see the module).
+    In addition to `jl_cost_as_printed`: the clusters, ``k n p``, once. The proposition compares this, with p
+    candidates, to `jl_cost_as_printed` with k p candidates, and finds O(p log p) against O(p log(p)^2) for k and d in
+    O(log p). The counts are right; that both find equally good rows is assumed, not proved (see the module).
     """
     _check(k=k)
     set_up, per_step = jl_cost_as_printed(n, p, d, n_candidates)

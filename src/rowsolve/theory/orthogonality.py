@@ -1,4 +1,4 @@
-"""How far from orthogonal rows are, and how far Gaussian rows are expected to be."""
+"""The orthogonality of rows: of a given matrix, and as expected for Gaussian rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = [
     "orthogonality_value",
 ]
 
-_STRIP = 1024  # rows whose products with all others are in memory at once
+_STRIP = 1024  # rows whose products with all other rows are in memory at once
 
 
 def orthogonality_value(A: Any) -> float:
@@ -41,7 +41,7 @@ def orthogonality_value(A: Any) -> float:
     for start in range(0, k, _STRIP):
         strip = directions[start : start + _STRIP]
         cosines = np.abs(strip @ directions[start:].T)
-        np.fill_diagonal(cosines, 0.0)  # the rows of the strip come first in both, so these are a row with itself
+        np.fill_diagonal(cosines, 0.0)  # the products of the rows of the strip with themselves
         largest = max(largest, float(cosines.max()))
     return min(largest, 1.0)
 
@@ -74,26 +74,25 @@ def alignment_probability(eps: float, d: int) -> float:
 
 
 def alignment_probability_upper_bound(eps: float, d: int) -> float:
-    """Return ``min(1, 1 / (d eps^2))``, which ``P(abs(cos) > eps)`` does not exceed for two Gaussian vectors.
+    """Return ``min(1, 1 / (d eps^2))``, an upper bound on ``P(abs(cos) > eps)`` for two Gaussian vectors.
 
     It is Chebyshev's inequality with ``E[cos] = 0`` and ``Var(cos) = 1/d``, both exact for vectors with independent
-    entries N(0, sigma^2) in d dimensions. This is what the paper's theorem on orthogonality in high dimension
-    says when it is put right; for how it is printed see `orthogonality_probability_lower_bound_as_printed`.
+    entries N(0, sigma^2) in d dimensions. This is the corrected form of the paper's theorem on orthogonality in high
+    dimensions; see `orthogonality_probability_lower_bound_as_printed` for the printed form.
     """
     check_fraction("eps", eps)
     check_count("d", d)
-    root = eps * math.sqrt(d)  # whose square would underflow for a tiny eps
+    root = eps * math.sqrt(d)  # its square may underflow
     return 1.0 if root <= 1.0 else 1.0 / root**2
 
 
 def orthogonality_probability_lower_bound_as_printed(eps: float, d: int, delta: float, c: float) -> float:
     """Return the paper's bound ``(1 - 1 / (eps^2 (1 - delta)^4 d)) (1 - 6 exp(-c delta^2 d))``.
 
-    The paper states that ``P(abs(cos) <= eps)`` is at least this, for any delta from 0 to 1 and a fixed constant
-    c. That is false: with ``delta = 0`` and ``d eps^2 < 1`` both factors are negative, and their product
-    may exceed 1. Where at least one factor is not negative the statement is true, but then no better than
-    ``1 - 1 / (d eps^2)``: the angle does not depend on the lengths that delta stands for
-    (`alignment_probability_upper_bound`).
+    The paper states that this is a lower bound on ``P(abs(cos) <= eps)``, for any delta from 0 to 1 and a fixed
+    constant c. That is false: with ``delta = 0`` and ``d eps^2 < 1`` both factors are negative, and their product may
+    exceed 1. If at least one factor is not negative, the statement is true, but no better than ``1 - 1 / (d eps^2)``
+    (`alignment_probability_upper_bound`), because the angle does not depend on the lengths that delta bounds.
 
     Parameters
     ----------
@@ -102,9 +101,9 @@ def orthogonality_probability_lower_bound_as_printed(eps: float, d: int, delta: 
     d : int
         Dimension.
     delta : float
-        From 0 to below 1; at 1 the formula divides by zero.
+        At least 0 and below 1, where the formula would divide by zero.
     c : float
-        The constant of the Gaussian annulus theorem, which the paper leaves open; above 0.
+        The constant of the Gaussian annulus theorem, which the paper does not specify; above 0.
     """
     check_fraction("eps", eps)
     check_count("d", d)

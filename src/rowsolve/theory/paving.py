@@ -1,4 +1,4 @@
-"""Pavings: partitions of the rows into blocks, and how fast projections on them converge."""
+"""Pavings: partitions of the rows into blocks, and the convergence of projections on these blocks."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rowsolve.theory._inputs import as_blocks, as_matrix, check_count, check_not
 
 __all__ = ["PavingConstants", "paving_bound", "paving_bound_as_printed", "paving_constants"]
 
-_SLACK = 1e-9  # by which constants that were computed may contradict each other
+_SLACK = 1e-9  # tolerance for rounding in the constants
 
 
 class PavingConstants(NamedTuple):
-    """What the convergence of block Kaczmarz depends on.
+    """The constants that determine the convergence of block Kaczmarz.
 
     Attributes
     ----------
@@ -25,7 +25,7 @@ class PavingConstants(NamedTuple):
     alpha : float
         The smallest eigenvalue of ``A_t A_t'`` over all blocks t.
     beta : float
-        The largest.
+        The largest eigenvalue.
     """
 
     m: int
@@ -36,16 +36,20 @@ class PavingConstants(NamedTuple):
 def paving_constants(A: Any, blocks: Iterable[Any]) -> PavingConstants:
     """Return (m, alpha, beta) of a paving: ``alpha <= lambda(A_t A_t') <= beta`` for each of its m blocks t.
 
-    The rows are taken as they are. Needell and Tropp, whose bounds these constants enter, let them have norm 1:
-    normalise A and b first to compare with their figures. A block with more rows than columns, or with
-    dependent rows, makes alpha 0.
+    The rows are not normalised. Needell and Tropp, whose bounds use these constants, assume rows of norm 1: normalise A
+    and b first to compare with their results. alpha is 0 if a block has more rows than columns, or linearly dependent
+    rows.
 
     Parameters
     ----------
     A : array_like or sparse matrix of shape (n, p)
-        Of a sparse matrix, one block at a time is made dense.
+        The matrix; the blocks of a sparse matrix are made dense one at a time.
     blocks : iterable of arrays of int
-        Row indices; every row of `A` in exactly one block.
+        The row indices of the blocks; every row of `A` must be in exactly one block.
+
+    Returns
+    -------
+    PavingConstants
     """
     A = A.tocsr() if hasattr(A, "tocsr") else as_matrix(A)
     indices = as_blocks(blocks, A.shape[0])
@@ -63,17 +67,17 @@ def paving_bound(
 
         E norm(x_j - x*)^2 <= (1 - s^2 / (beta m))^j norm(x_0 - x*)^2 + (beta / alpha) norm(A x* - b)^2 / s^2
 
-    where s is the smallest singular value of A. The second part is what noise in b leaves for ever. The paper
-    prints this without the exponent j (`paving_bound_as_printed`).
+    where s is the smallest singular value of A. The second term is the error that noise in b leaves however many steps
+    are taken. The paper omits the exponent j (`paving_bound_as_printed`).
 
     Parameters
     ----------
     j : int
-        Number of steps, one block each.
+        Number of steps, each of which projects on one block.
     error0_sq : float
         ``norm(x_0 - x*)^2``.
     smallest_singular_value : float
-        Of A, not of ``A A'``; above 0, as A has full column rank.
+        The smallest singular value of A, not of ``A A'``; above 0, as A has full column rank.
     paving : PavingConstants
     noise_sq : float
         ``norm(A x* - b)^2``.
@@ -86,12 +90,12 @@ def paving_bound(
 def paving_bound_as_printed(
     error0_sq: float, smallest_singular_value: float, paving: PavingConstants, noise_sq: float
 ) -> float:
-    """Return `paving_bound` as the paper prints it, without its exponent j: the same for any number of steps.
+    """Return `paving_bound` as printed in the paper, without the exponent j: the same for any number of steps.
 
         (1 - s^2 / (beta m)) norm(x_0 - x*)^2 + (beta / alpha) norm(A x* - b)^2 / s^2
 
-    It holds for j >= 1, but it is only the bound after one step: it does not say that the method converges. For
-    j = 0 and no noise it is false. The parameters are those of `paving_bound`.
+    This is the bound after one step. It holds for j >= 1, but does not imply convergence; for j = 0 and no noise it is
+    false. The parameters are those of `paving_bound`.
     """
     rate, floor = _rate_and_floor(error0_sq, smallest_singular_value, paving, noise_sq)
     return rate * error0_sq + floor
@@ -124,7 +128,7 @@ def _check_partition(blocks: list[np.ndarray], n_rows: int) -> None:
     times = np.bincount(np.concatenate(blocks), minlength=n_rows)
     if (times > 1).any():
         row = int(np.argmax(times > 1))
-        raise ValueError(f"every row must be in exactly one block; row {row} is in them {times[row]} times.")
+        raise ValueError(f"every row must be in exactly one block; row {row} occurs {times[row]} times.")
     if (times == 0).any():
         raise ValueError(f"every row must be in exactly one block; row {int(np.argmin(times))} is in none.")
 
@@ -132,7 +136,8 @@ def _check_partition(blocks: list[np.ndarray], n_rows: int) -> None:
 def _extreme_eigenvalues(block: np.ndarray) -> tuple[float, float]:
     """Return the smallest and the largest eigenvalue of ``block @ block.T``.
 
-    By singular values, which do not lose half of the digits; one that is mere rounding counts as zero.
+    They are computed from singular values, which does not lose half of the digits; one that is mere rounding is set to
+    zero.
     """
     values = np.linalg.svd(block, compute_uv=False)
     independent = rank_of(values, block.shape) == block.shape[0]

@@ -1,4 +1,4 @@
-"""The exact contraction of one random projection."""
+"""The exact expected contraction of a random projection."""
 
 from __future__ import annotations
 
@@ -16,33 +16,39 @@ _MOST_COLUMNS = 5000  # singular values cost n p^2 operations
 
 
 def expected_rate(A: Any, probabilities: Any, blocks: Iterable[Any] | None = None) -> float:
-    """Return ``1 - lambda_min(E[P])``, the best factor by which a random projection shrinks the squared error.
+    """Return ``1 - lambda_min(E[P])``, the sharp bound on the factor by which a step reduces the mean squared error.
 
-    A step that projects on block t takes the error ``e = x - x*`` to ``(I - P) e`` with ``P = pinv(A_t) A_t``, so
+    A step that projects on block t maps the error ``e = x - x*`` to ``(I - P) e`` with ``P = pinv(A_t) A_t``, so
 
         E norm(e_next)^2 = norm(e)^2 - e' E[P] e <= rate norm(e)^2,
 
-    with equality for the worst e. So ``E norm(e_j)^2 <= rate^j norm(e_0)^2`` after j steps: in the mean a long run
-    does no worse than this, and it may do better, since e does not stay the worst one. For single rows drawn by
-    squared norm the rate is ``1 - sigma_min(A)^2 / norm(A)_F^2`` (Strohmer and Vershynin 2009).
+    with equality for the worst e. So ``E norm(e_j)^2 <= rate^j norm(e_0)^2`` after j steps. Over many steps the
+    expected error may decrease faster, since e does not remain the worst one. For single rows drawn with probabilities
+    proportional to the squared norms, the rate is ``1 - sigma_min(A)^2 / norm(A)_F^2`` (Strohmer and Vershynin 2009).
 
-    ``lambda_min`` is taken over the row space of A: no row moves the part of e outside it, and from x0 = 0
-    towards the solution of least norm there is none. The equations must agree; noise adds to the error.
+    ``lambda_min`` is taken over the row space of A: projections do not change the component of e outside it, which is
+    zero for x0 = 0 and the minimum-norm solution. The system must be consistent; noise adds to the error.
 
     Parameters
     ----------
     A : array_like or sparse matrix of shape (n, p)
-        p at most 5000; made dense.
+        The matrix, with p at most 5000; it is made dense.
     probabilities : {"norms", "uniform"} or array_like
-        Of the rows, or of the blocks if there are any. ``"norms"``: in proportion to the squared (Frobenius) norm.
-        An array must sum to 1.
+        The probabilities of the rows, or of the blocks if given. ``"norms"``: proportional to the squared (Frobenius)
+        norm. An array must sum to 1.
     blocks : iterable of arrays of int, optional
-        Row indices of the blocks that are drawn. They may overlap and leave out rows. None: each row for itself.
+        The row indices of the blocks that are drawn. Blocks may overlap, and need not contain all rows. By default
+        each row is a block.
+
+    Returns
+    -------
+    float
+        The rate, from 0 to 1.
     """
     n_columns = np.shape(A)[-1] if np.ndim(A) else 0
     if n_columns > _MOST_COLUMNS:
         raise ValueError(
-            f"`A` must have at most {_MOST_COLUMNS} columns, got {n_columns}: the exact rate takes all singular values."
+            f"`A` must have at most {_MOST_COLUMNS} columns, got {n_columns}: the exact rate needs all singular values."
         )
     A = as_matrix(A)
     directions = unit_rows(A)  # the projections do not depend on the scale of a row
@@ -52,7 +58,7 @@ def expected_rate(A: Any, probabilities: Any, blocks: Iterable[Any] | None = Non
     indices = None if blocks is None else as_blocks(blocks, A.shape[0])
     weights = _weights(probabilities, A, indices)
     bases = directions[:, None, :] if indices is None else [_row_basis(directions[rows]) for rows in indices]
-    # E[P] is root' root. Its values beyond the rank of A belong to the directions that no row has.
+    # E[P] is root' root. Its eigenvalues beyond the rank of A belong to directions outside the row space.
     root = np.concatenate([math.sqrt(weight) * basis for weight, basis in zip(weights, bases, strict=True)])
     values = _singular_values(root)
     least = float(values[rank - 1] ** 2) if values.size >= rank else 0.0
@@ -60,7 +66,7 @@ def expected_rate(A: Any, probabilities: Any, blocks: Iterable[Any] | None = Non
 
 
 def _singular_values(rows: np.ndarray) -> np.ndarray:
-    """Return the singular values, of tall matrices by way of their triangular factor, which is several times faster."""
+    """Return the singular values; those of tall matrices from the triangular factor, which is several times faster."""
     n, p = rows.shape
     return np.linalg.svd(np.linalg.qr(rows, mode="r") if n > p else rows, compute_uv=False)
 
