@@ -112,7 +112,7 @@ def test_refined__agrees_with_nnls():
     assert relative_error(solution.x, expected) < 1e-10
     np.testing.assert_array_equal(solution.x == 0.0, expected == 0.0)
     full = rowsolve.solve(A, b, "refined", bounds=(0, INF), check="full", rng=0)
-    assert full.residual.relative == pytest.approx(residual / np.linalg.norm(b), rel=1e-6)
+    assert full.row_check.relative == pytest.approx(residual / np.linalg.norm(b), rel=1e-6)
 
 
 @KINDS

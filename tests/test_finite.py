@@ -92,8 +92,8 @@ def test_a_large_one__is_looked_at_as_it_is_read_and_the_message_says_so():
     found = rowsolve.solve(A, b, "cyclic", rng=3)
     assert found.converged
     extremes = 2  # of b
-    n_used = found.rows_read - found.residual.n_rows - extremes  # each once, so all of them are different
-    checked = f" Only the {n_used + found.residual.n_fresh:,} rows that were read (of 40,000) were checked for NaN and"
+    n_used = found.rows_read - found.row_check.n_rows - extremes  # each once, so all of them are different
+    checked = f" Only the {n_used + found.row_check.n_fresh:,} rows that were read (of 40,000) were checked for NaN and"
     assert found.message.endswith(f"{checked} infinity.")
     for options in ({"check": "full"}, {"method": "refined"}, {"method": "jl"}):  # all rows are read
         with pytest.raises(ValueError, match=WORDS.format(39_999, "nan", 2)), np.errstate(all="ignore"):

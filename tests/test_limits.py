@@ -119,16 +119,16 @@ def test_residual__that_is_known_is_given_exactly():
     A, b, _ = gaussian(30 * P, P, noise=0.3)
     for method in ("auto", "refined", rowsolve.Refined("none")):
         solution = rowsolve.solve(A, b, method, rng=0)
-        assert solution.residual.full
+        assert solution.row_check.full
         expected = np.linalg.norm(b - A @ solution.x) / np.linalg.norm(b)
-        assert float(solution.residual) == pytest.approx(expected, rel=1e-9)
+        assert solution.row_check.relative == pytest.approx(expected, rel=1e-9)
         assert f"{expected:.2g} over all {30 * P:,} rows" in solution.message
 
 
 def test_rows_of_passes__are_not_called_fresh():
     A, b, _ = gaussian(30 * P, P)
     solution = rowsolve.solve(A, b, rowsolve.Refined("none"), rng=0)
-    assert solution.residual.n_fresh == 0
+    assert solution.row_check.n_fresh == 0
 
 
 def test_float32__is_read_as_it_is_and_x_is_float64():

@@ -46,7 +46,7 @@ def test_every_column__is_solved_to_its_own_norm(name, store):
     assert (solution.error_estimates <= 3 * FACTOR * np.maximum(errors, ROUNDING)).all()
     assert solution.error_estimate == solution.error_estimates.max()
     assert len(solution.history) > 0
-    assert float(solution.residual) < 1e-5
+    assert solution.row_check.relative < 1e-5
 
 
 @STORES
@@ -178,9 +178,9 @@ def test_full_check__is_over_all_columns(store):
     B *= 1.0 + 0.1 * np.random.default_rng(5).standard_normal(B.shape)
     solution = rowsolve.solve(store(A), B, "block", check="full", rng=0)
     residual = B - A @ solution.x
-    assert solution.residual.full
-    assert solution.residual.relative == pytest.approx(np.linalg.norm(residual) / np.linalg.norm(B))
-    assert solution.residual.gradient == pytest.approx(np.linalg.norm(A.T @ residual), rel=1e-6)
+    assert solution.row_check.full
+    assert solution.row_check.relative == pytest.approx(np.linalg.norm(residual) / np.linalg.norm(B))
+    assert solution.row_check.gradient == pytest.approx(np.linalg.norm(A.T @ residual), rel=1e-6)
 
 
 def test_event__has_x_in_the_shape_of_the_answer():

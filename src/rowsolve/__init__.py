@@ -12,7 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rowsolve._solution import Event, History, Residual, Solution, Status
+    from rowsolve._solution import Event, History, RowCheck, Solution, Status
     from rowsolve._solve import solve
     from rowsolve.export.convert import convert
     from rowsolve.inspection import Report, inspect
@@ -43,7 +43,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "rowsolve.export.convert": ("convert",),
     "rowsolve.inspection.pave": ("incoherence_transform", "pave"),
-    "rowsolve._solution": ("Event", "History", "Residual", "Solution", "Status"),
+    "rowsolve._solution": ("Event", "History", "RowCheck", "Solution", "Status"),
     "rowsolve._solve": ("solve",),
     "rowsolve.inspection": ("Report", "inspect"),
     "rowsolve.methods": (
@@ -67,6 +67,7 @@ _HOMES = {
     ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_PUBLIC_MODULES = ("theory",)
 
 __all__ = [
     "JL",
@@ -88,7 +89,7 @@ __all__ = [
     "Randomized",
     "Refined",
     "Report",
-    "Residual",
+    "RowCheck",
     "Solution",
     "Status",
     "TailAverage",
@@ -101,6 +102,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in _PUBLIC_MODULES:
+        return importlib.import_module(f"rowsolve.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'rowsolve' has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOME_OF[name]), name)
@@ -109,4 +112,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    dunders = (name for name in globals() if name.startswith("__"))
+    return sorted({*__all__, *_PUBLIC_MODULES, *dunders})

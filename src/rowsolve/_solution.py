@@ -1,10 +1,12 @@
-"""What a solve gives back: `Solution`, with its `Status`, `Residual` and `History`; and `Event`, on the way."""
+"""What a solve gives back: `Solution`, with its `Status`, `RowCheck` and `History`; and `Event`, on the way."""
 
 from __future__ import annotations
 
 import enum
+import math
+import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +14,31 @@ import numpy as np
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Event", "History", "Residual", "Solution", "Status"]
+__all__ = ["Event", "History", "RowCheck", "Solution", "Status"]
+
+_TEXT = 64  # columns of the values that describe a solution; their names take 16 more
+_ENTRIES = 6  # of x that are shown; of more, two from each end
+
+
+class _ByValue:
+    """Equal to another of its class if all fields are equal; hence without a hash."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        names = [each.name for each in fields(self)]  # type: ignore[arg-type]
+        return all(_are_equal(getattr(self, name), getattr(other, name)) for name in names)
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    """Tell whether two values are equal, where NaN equals NaN; those of arrays and lists one by one."""
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return np.array_equal(one, other, equal_nan=True)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_are_equal, one, other))
+    return bool(one == other) or (one != one and other != other)
 
 
 class Status(enum.Enum):
@@ -59,11 +85,24 @@ class Event:
     note: str = ""
 
 
-@dataclass
-class History:
-    """One entry a burst or a step: method, rows read, seconds, drop of the squared error, relative error estimate.
+@dataclass(eq=False)
+class History(_ByValue):
+    """What was known after each iteration: each attribute is a list with one entry per iteration.
 
-    The drop is NaN for methods that do not project on rows. `method` tells the stages of ``"auto"`` apart.
+    Two histories are equal (``==``) if all their entries are; NaN equals NaN. They cannot be hashed.
+
+    Attributes
+    ----------
+    method : list of str
+        The name of the method that ran. Method ``"auto"`` may run several, one after the other.
+    rows_read : list of int
+        The number of rows of A read so far.
+    seconds : list of float
+        The time since the start.
+    drop : list of float
+        How much the iteration reduced ``norm(x - x*)**2``. NaN for methods that do not project on rows.
+    error_estimate : list of float
+        The estimated relative error ``norm(x - x*) / norm(x)``.
     """
 
     method: list[str] = field(default_factory=list)
@@ -76,7 +115,7 @@ class History:
         return len(self.rows_read)
 
     def add(self, method: str, rows_read: int, seconds: float, drop: float, error_estimate: float) -> None:
-        """Append one burst."""
+        """Append one iteration."""
         self.method.append(method)
         self.rows_read.append(rows_read)
         self.seconds.append(seconds)
@@ -89,30 +128,36 @@ class History:
             yield name, np.asarray(getattr(self, name))
 
 
-@dataclass(frozen=True)
-class Residual:
-    """``norm(b - A x) / norm(b)``, over all rows or over a random sample of them.
+@dataclass(frozen=True, eq=False)
+class RowCheck(_ByValue):
+    """How well x satisfies the rows that were checked before it was returned.
+
+    Two checks are equal (``==``) if all their attributes are; NaN equals NaN. They cannot be hashed.
 
     Attributes
     ----------
+    residual : float
+        The 2-norm of ``b - A x`` over all rows and right-hand sides. It is exact if `full` is true. Otherwise it is
+        estimated: the norm over the checked rows times ``sqrt(n / n_rows)``, where n is the number of rows of A.
     relative : float
-        Over the rows looked at.
-    n_rows, n_fresh : int
-        How many rows were looked at, and how many of them the solve had never used.
+        The norm of ``b - A x`` over the norm of b, both over the checked rows only.
+    n_rows : int
+        The number of rows that were checked.
+    n_fresh : int
+        The number of those that were not used to compute x.
     full : bool
-        Whether these were all rows of A.
+        Whether all rows of A were checked.
     gradient : float or None
-        ``norm(A.T @ r)``, zero at the least-squares solution; from a full check only.
+        The norm of ``A.T @ (b - A x)``, which is zero at the least-squares solution. None unless ``check="full"``
+        computed it.
     """
 
+    residual: float
     relative: float
     n_rows: int
     n_fresh: int
     full: bool
     gradient: float | None = None
-
-    def __float__(self) -> float:
-        return self.relative
 
     def __str__(self) -> str:
         if self.full:
@@ -121,9 +166,14 @@ class Residual:
 
 
 class _Message:
-    """A text, or a function that makes it when it is read for the first time."""
+    """A text, or a function that makes it when it is read for the first time.
 
-    def __get__(self, solution: Any, _: Any = None) -> str:
+    The function must be one that can be pickled and copied, as a partial of a function of a module can.
+    """
+
+    def __get__(self, solution: Any, _: Any = None) -> Any:
+        if solution is None:  # of the class
+            return self
         text = vars(solution)["_message"]
         if callable(text):
             text = vars(solution)["_message"] = text()
@@ -133,69 +183,137 @@ class _Message:
         vars(solution)["_message"] = text
 
 
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """The solution, an estimate of its error, and what it cost.
+@dataclass(frozen=True, eq=False, repr=False)
+class Solution(_ByValue):
+    """The solution of a linear system, an estimate of its error, and what it cost.
+
+    Two solutions are equal (``==``) if all their attributes are, times included; NaN equals NaN. Solutions cannot be
+    hashed. They can be copied and pickled.
 
     Attributes
     ----------
-    x : ndarray of shape (p,), or (p, k) for k right-hand sides, float64
+    x : ndarray of shape (p,), or (p, k) for k right-hand sides
+        The solution, in float64.
+    success : bool
+        Whether the estimated error is within the tolerance: whether `status` is ``Status.CONVERGED``.
+    converged : bool
+        The same as `success`.
     status : Status
+        Why the solver stopped.
     message : str
-        What happened, with figures, and what to try if the tolerance was not reached.
+        What the solver did and why it stopped. If the tolerance was not met, it also says what to try.
     error_estimate : float
-        Estimated ``norm(x - x*) / norm(x)``, comparable with `rtol`. If the system is inconsistent, ``x*`` is the
-        least-squares solution. NaN if it is not known. The largest of `error_estimates`.
+        The estimated relative error ``norm(x - x*) / norm(x)``, to be compared with `rtol`. If the system is
+        inconsistent, ``x*`` is the least-squares solution. NaN if the error is not known. For several right-hand sides
+        it is the largest of `error_estimates`.
     error_estimates : ndarray of shape (k,)
-        The same for each right-hand side; k = 1 if there is only one.
+        The estimated relative error for each of the k right-hand sides; k is 1 if there is only one.
+    residual : float
+        The 2-norm of ``b - A x``; for several right-hand sides, the Frobenius norm. It is exact, up to rounding, if all
+        rows were checked, and else estimated from those that were (see `row_check`). NaN if no row was checked.
+    row_check : RowCheck or None
+        Which rows were checked, and the relative residual over them. None if no row was checked.
     rank : int or None
-        The rank of A, if a factorization has told it; else None.
+        The rank of A. None if it is not known.
     optimality : float or None
-        With bounds: the largest entry of the gradient ``A.T @ (b - A @ x)`` (less the damping) that leads inwards, over
-        the norm of its column and that of b. It is 0 but for rounding where no x within the bounds is better. None if
-        it was not computed.
-    residual : Residual or None
-        Relative residual, sampled or full, over all right-hand sides; None if no row could be looked at.
+        How far x is from optimal within its bounds: the largest entry of the gradient ``A.T @ (b - A x)`` (less the
+        damping) that points into the bounds, over the norm of its column and that of b. It is 0, up to rounding, if no
+        x within the bounds is better. None if there are no bounds, or if it was not computed.
     method : str
-        The name of the method that ran.
+        The name of the method that computed x.
+    nit : int
+        The number of iterations: bursts of rows, or steps of a method that uses all rows. `history` has an entry for
+        each.
     rows_read : int
-        Rows of A read in all: preparation, iterations and checks.
+        The number of rows of A that were read. A row counts each time it is read.
     passes : float
-        ``rows_read`` over the number of rows.
+        ``rows_read`` over the number of rows of A.
     bytes_read : float
-        The same in bytes: of the numbers as they are stored, and of whole chunks where rows are stored in chunks.
+        The number of bytes of A that were read, as they are stored. Where rows are stored in chunks, whole chunks
+        count.
     seconds : float
+        The time it took, without `compile_seconds`.
     compile_seconds : float
-        Spent before the clock started on compiling the kernels, or on loading them from their cache on disk.
+        The time it took to compile the kernels or to load them from disk.
     rows_off : ndarray of int64
-        The rows known to be inconsistent with the others, in order: with ``CONVERGED`` those that `quantile` left
-        out, with ``INCONSISTENT`` those that the message names; else empty. And, for methods that solve equations, a
-        row of zeros whose b is not zero, if one was read (all of them with ``check="full"``): no x satisfies it, and it
-        does not affect x or the status.
+        The indices, in order, of the rows that are known to be inconsistent with the others. If the status is
+        ``CONVERGED``, these are the rows that were left out as outliers; if it is ``INCONSISTENT``, those that the
+        message names. Also rows of zeros whose b is not zero, if the method solves equations and has read them: no x
+        satisfies them, and they do not affect x.
     history : History
+        What was known after each iteration.
     """
 
     x: np.ndarray
     status: Status
     message: str
     error_estimate: float
-    error_estimates: np.ndarray = field(repr=False)
+    error_estimates: np.ndarray
     rank: int | None
     optimality: float | None
-    residual: Residual | None
+    row_check: RowCheck | None
     method: str
     rows_read: int
     passes: float
     bytes_read: float
     seconds: float
     compile_seconds: float
-    rows_off: np.ndarray = field(repr=False)
-    history: History = field(repr=False)
+    rows_off: np.ndarray
+    history: History
+
+    @property
+    def success(self) -> bool:
+        """Whether the estimated error is within the tolerance."""
+        return self.status is Status.CONVERGED
 
     @property
     def converged(self) -> bool:
-        """Whether the status is CONVERGED."""
-        return self.status is Status.CONVERGED
+        """The same as `success`."""
+        return self.success
+
+    @property
+    def residual(self) -> float:
+        """The 2-norm of ``b - A x``: exact if all rows were checked, else estimated; NaN if none was."""
+        return math.nan if self.row_check is None else self.row_check.residual
+
+    @property
+    def nit(self) -> int:
+        """The number of iterations."""
+        return len(self.history)
+
+    def __repr__(self) -> str:
+        entries = list(self._entries())
+        column = max(len(name) for name, _ in entries) + 2
+        lines = []
+        for name, text in entries:
+            wrapped = textwrap.wrap(text, _TEXT, break_on_hyphens=False) if name == "message" else text.split("\n")
+            lines.append(f"{name:>{column - 2}}: " + f"\n{'':{column}}".join(wrapped))
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks."""
+        from html import escape
+
+        rows = "".join(
+            f'<tr><th style="text-align: right; vertical-align: top">{name}</th>'
+            f'<td style="text-align: left; white-space: pre-wrap">{escape(text)}</td></tr>'
+            for name, text in self._entries()
+        )
+        return f"<table>{rows}</table>"
+
+    def _entries(self) -> Iterator[tuple[str, str]]:
+        """Yield the names and values to be shown."""
+        yield "message", self.message
+        yield "success", str(self.success)
+        yield "status", str(self.status)
+        yield "x", _shortened(self.x)
+        yield "error_estimate", f"{self.error_estimate:.3g}"
+        yield "residual", f"{self.residual:.3g}"
+        if self.rank is not None:
+            yield "rank", str(self.rank)
+        yield "method", self.method
+        yield "passes", f"{self.passes:.3g}"
+        yield "seconds", f"{self.seconds:.3g}"
 
     def plot(self, ax: Axes | None = None, *, against: str = "rows_read", **line: Any) -> Axes:
         """Draw the estimated error against ``"rows_read"`` or ``"seconds"``; return the axes."""
@@ -219,3 +337,9 @@ class Solution:
 
 
 Solution.message = _Message()  # type: ignore[assignment]
+
+
+def _shortened(x: np.ndarray) -> str:
+    """Return a few entries of x as text."""
+    ends = 2 if x.ndim == 1 else 1
+    return np.array2string(x, _TEXT, precision=5, threshold=_ENTRIES, edgeitems=ends)

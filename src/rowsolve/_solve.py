@@ -249,7 +249,7 @@ def _in_a_column(b: Any) -> bool:
 
 def _not_checked(system: System, solution: Solution) -> str:
     """Say how many rows were looked at for NaN and infinity, if not all were."""
-    fresh = solution.residual.n_fresh if solution.residual else 0
+    fresh = solution.row_check.n_fresh if solution.row_check else 0
     n_checked = min(system.counter.n_checked + fresh, system.n_rows)
     if n_checked == system.n_rows:
         return ""

@@ -113,7 +113,8 @@ def test_solve__as_json(folder):
     found = json.loads(result.stdout)
     assert result.exit_code == 0
     assert found["status"] == "CONVERGED"
-    assert found["residual"]["full"] is True
+    assert found["row_check"]["full"] is True
+    assert found["residual"] == pytest.approx(np.linalg.norm(np.load("b.npy") - np.load("A.npy") @ np.load("x.npy")))
     assert found["output"] == "x.npy"
     assert found["error_estimate"] < 1e-6
     assert found["rows_read"] == pytest.approx(600 * found["passes"])

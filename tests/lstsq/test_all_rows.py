@@ -89,9 +89,9 @@ def test_sparse_systems__are_solved_exactly(change, scale, noise):
     assert solution.rank == 90
     if change is dense_row:
         return
-    assert solution.residual.full or noise == 0.0  # of a consistent one sums over all rows may not tell
+    assert solution.row_check.full or noise == 0.0  # of a consistent one sums over all rows may not tell
     residual = np.linalg.norm((b - A @ solution.x) / scale) / np.linalg.norm(b / scale)
-    assert solution.residual.relative == pytest.approx(residual, rel=1e-6, abs=1e-13)
+    assert solution.row_check.relative == pytest.approx(residual, rel=1e-6, abs=1e-13)
 
 
 @pytest.mark.parametrize("scale", [1e-120, 1e120])

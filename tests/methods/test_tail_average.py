@@ -25,7 +25,7 @@ def test_noisy_equations__are_solved_to_a_few_digits(store, seed):
     assert solution.error_estimate <= 1e-2
     assert "inconsistent: x is the mean of the last" in solution.message
     assert "converges to the least-squares solution" in solution.message
-    assert solution.residual.relative == pytest.approx(0.1, abs=0.03)
+    assert solution.row_check.relative == pytest.approx(0.1, abs=0.03)
 
 
 @pytest.mark.compiled

@@ -244,7 +244,7 @@ def test_several_right_hand_sides__are_solved_at_once(method, threads, tmp_path)
     for where in (saved_by_convert(tmp_path / "A.h5", A), sparse.csr_array(A)):
         found = solve(where, A @ many, method, threads=threads, check="full")
         assert found.status is Status.CONVERGED
-        assert found.residual.full
+        assert found.row_check.full
         assert relative_error(found.x, many) < 2e-6
 
 
@@ -254,8 +254,8 @@ def test_full_check__reads_all_rows_and_finds_every_one_that_is_off(method, tmp_
     wrong[[7, N // 2, N - 1]] += 100.0
     path = saved_by_convert(tmp_path / "A.h5", A)
     found = solve(path, b, method, check="full")
-    assert found.residual.full
-    assert found.residual.n_rows == N
+    assert found.row_check.full
+    assert found.row_check.n_rows == N
     if method in ("auto", "quantile"):
         found = solve(path, wrong, method, check="full", **({"outliers": "drop"} if method == "auto" else {}))
         assert found.rows_off.tolist() == [7, N // 2, N - 1]
@@ -267,8 +267,8 @@ def test_full_check__is_the_same_as_in_memory():
     options = {"check": "full", "x0": x0, "rng": 0, "max_passes": 2, "threads": 1}
     method = rowsolve.Refined("none")
     found, expected = (rowsolve.solve(A, noisy, method, **options, **more) for more in ({"memory": MEMORY}, {}))
-    assert found.residual.relative == pytest.approx(expected.residual.relative, rel=1e-12)
-    assert found.residual.gradient == pytest.approx(expected.residual.gradient, rel=1e-3, abs=1e-8 * N)
+    assert found.row_check.relative == pytest.approx(expected.row_check.relative, rel=1e-12)
+    assert found.row_check.gradient == pytest.approx(expected.row_check.gradient, rel=1e-3, abs=1e-8 * N)
 
 
 def test_limits__end_a_solve(tmp_path):
@@ -468,4 +468,4 @@ def test_noisy_rows__are_read_once(kept, tmp_path, monkeypatch):
     assert found.status is Status.CONVERGED
     assert relative_error(found.x, np.linalg.lstsq(tall, rhs)[0]) < 1e-9
     assert found.bytes_read <= 1.05 * tall.nbytes  # rows whose residuals are looked at were kept as they came by
-    assert found.residual.full
+    assert found.row_check.full

@@ -65,17 +65,18 @@ def _let_go(checkpoint: Path | None, solution: rowsolve.Solution, *, written: bo
 
 
 def _as_dict(solution: rowsolve.Solution, output: Path | None) -> dict[str, Any]:
-    residual = solution.residual
+    row_check = solution.row_check
     return {
         "status": solution.status.name,
         "message": solution.message,
         "error_estimate": _finite(solution.error_estimate),
-        "residual": None if residual is None else {
-            "relative": _finite(residual.relative),
-            "n_rows": residual.n_rows,
-            "n_fresh": residual.n_fresh,
-            "full": residual.full,
-            "gradient": None if residual.gradient is None else _finite(residual.gradient),
+        "residual": _finite(solution.residual),
+        "row_check": None if row_check is None else {
+            "relative": _finite(row_check.relative),
+            "n_rows": row_check.n_rows,
+            "n_fresh": row_check.n_fresh,
+            "full": row_check.full,
+            "gradient": None if row_check.gradient is None else _finite(row_check.gradient),
         },
         "method": solution.method,
         "rows_read": solution.rows_read,
@@ -101,7 +102,11 @@ def _print_summary(solution: rowsolve.Solution, output: Path | None) -> None:
     table = Table.grid(padding=(0, 2))
     table.add_row("status", f"[{'green' if solution.converged else 'yellow'}]{solution.status.name}[/]")
     table.add_row("estimated error", f"{solution.error_estimate:.2g} (relative)")
-    table.add_row("residual", "not known" if solution.residual is None else str(solution.residual))
+    if (row_check := solution.row_check) is None:
+        table.add_row("residual", "not known")
+    else:
+        table.add_row("residual", f"{solution.residual:.2g}{'' if row_check.full else ' (estimated)'}")
+        table.add_row("relative residual", str(row_check))
     size = bytes_in_words(solution.bytes_read)
     table.add_row("rows read", f"{solution.rows_read:,} ({solution.passes:.3g} passes over A, {size})")
     table.add_row("time", f"{solution.seconds:.3g} s, plus {solution.compile_seconds:.2g} s to load the kernels")

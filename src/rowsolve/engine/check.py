@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rowsolve._solution import Residual
+from rowsolve._solution import RowCheck
 from rowsolve.checkpoint.state import flag, integer, named, number, optional, row_numbers
 from rowsolve.kernels.many import add_gradients_of_many, laid_out, products_of
 from rowsolve.kernels.rows import distances, frozen, inspect_rows, norms_at, residuals
@@ -44,24 +44,25 @@ _VALUES_LOOKED_AT = 4096  # of used rows
 
 @dataclass(frozen=True)
 class Finding:
-    """The residual, and the rows from whose hyperplanes x is further away than it may be.
+    """The residual over the rows looked at, and those from whose hyperplanes x is further away than it may be.
 
     `largest_share` is the share of rows that are off among those that touch a column and that x does not need: it takes
     about as many rows as a row has entries to choose x, and only the others can confirm it. The largest over all
     columns; from a full check only. `n_places` is from how many places, independent of each other, fresh rows came.
     """
 
-    residual: Residual
+    row_check: RowCheck
     off: np.ndarray
     largest_share: float = math.nan
     n_places: int = 0
 
 
-_RESIDUAL = named(
-    Residual, relative=number, n_rows=integer(), n_fresh=integer(), full=flag, gradient=optional(number)
+_ROW_CHECK = named(
+    RowCheck, residual=number, relative=number, n_rows=integer(), n_fresh=integer(), full=flag,
+    gradient=optional(number),
 )  # fmt: skip
 # What is looked for in a state that was read (see `rowsolve.checkpoint.state`).
-FINDING = named(Finding, residual=_RESIDUAL, off=row_numbers(), largest_share=number, n_places=integer())
+FINDING = named(Finding, row_check=_ROW_CHECK, off=row_numbers(), largest_share=number, n_places=integer())
 
 
 def residuals_of(system: System, order: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -92,18 +93,17 @@ def sampled_check(system: System, x: np.ndarray, limit: np.ndarray, rng: np.rand
     if order.size < system.n_rows:
         of_others = rows_off(system, rows_by_b(system, rng), x, limit)[0]
         off = np.union1d(off, of_others) if of_others.size else off
-    residual = Residual(_relative(total, system, order), order.size, n_fresh, full=order.size == system.n_rows)
-    return Finding(residual, off, n_places=system.places_of(order[:n_fresh]))
+    return Finding(_row_check(total, system, order, n_fresh), off, n_places=system.places_of(order[:n_fresh]))
 
 
 def check_of_used_rows(system: System, x: np.ndarray) -> Finding:
     """Look at 256 rows, spread evenly, for the residual of a method that has used all rows: none needs to be met."""
-    residual = residual_of_some(system.source.as_matrix(), system.b, np.atleast_2d(x), system.facts.norm_b)
-    system.counter.add(residual.n_rows)
-    return Finding(residual, np.empty(0, np.int64))
+    row_check = residual_of_some(system.source.as_matrix(), system.b, np.atleast_2d(x), system.facts.norm_b)
+    system.counter.add(row_check.n_rows)
+    return Finding(row_check, np.empty(0, np.int64))
 
 
-def residual_of_some(A: Any, b: np.ndarray, x: np.ndarray, norm_b: float) -> Residual:
+def residual_of_some(A: Any, b: np.ndarray, x: np.ndarray, norm_b: float) -> RowCheck:
     """Return the residual in rows of a matrix that are spread evenly; `x` has a row for each right-hand side."""
     step, sides = max(1, len(b) // ROWS_TO_CHECK), b.reshape(len(b), -1)
     rows = slice(0, step * min(len(b), ROWS_TO_CHECK), step)
@@ -112,7 +112,8 @@ def residual_of_some(A: Any, b: np.ndarray, x: np.ndarray, norm_b: float) -> Res
         r = residuals_in(A, column, rows, one) / norm_b
         off += float(r @ r)
     expected = norm(right.ravel()) or math.sqrt(len(right) / len(b))  # if only other rows have a b that is not zero
-    return Residual(math.sqrt(off) / expected, len(right), 0, full=len(right) == len(b))
+    of_all = math.sqrt(off * len(b) / len(right)) * norm_b
+    return RowCheck(of_all, math.sqrt(off) / expected, len(right), 0, full=len(right) == len(b))
 
 
 def residuals_in(A: Any, b: np.ndarray, rows: Any, x: np.ndarray) -> np.ndarray:
@@ -165,8 +166,7 @@ def is_backed(
 
 def finding_of(system: System, residual: float) -> Finding:
     """Return what a method found out itself: the norm of the residual over all rows, none of which needs to be met."""
-    relative = _relative((residual / system.facts.norm_b) ** 2, system, slice(None))
-    return Finding(Residual(relative, system.n_rows, 0, full=True), np.empty(0, np.int64))
+    return Finding(_row_check((residual / system.facts.norm_b) ** 2, system), np.empty(0, np.int64))
 
 
 def full_check(system: System, x: np.ndarray, limit: np.ndarray) -> Finding:
@@ -187,8 +187,7 @@ def full_check(system: System, x: np.ndarray, limit: np.ndarray) -> Finding:
         for start in sorted(parts):  # the same sum whichever thread was first
             squares, slope, found = parts.pop(start)
             total, gradient, touched = total + squares, gradient + slope, touched + found
-    residual = Residual(_relative(total, system, slice(None)), system.n_rows, 0, full=True, gradient=_norm(gradient))
-    return Finding(residual, np.flatnonzero(off), _largest_share(touched))
+    return Finding(_row_check(total, system, gradient=_norm(gradient)), np.flatnonzero(off), _largest_share(touched))
 
 
 def _full_check_of_many(system: System, x: np.ndarray, limit: np.ndarray) -> Finding:
@@ -200,8 +199,7 @@ def _full_check_of_many(system: System, x: np.ndarray, limit: np.ndarray) -> Fin
         add_gradients_of_many(piece.rows, piece.of(system.b), 1.0, part.order, vectors, gradient, squares)
         total += of_part
         off.append(piece.first + part.order[_exceeds(out, limit)])
-    residual = Residual(_relative(total, system, slice(None)), system.n_rows, 0, full=True, gradient=_norm(gradient))
-    return Finding(residual, np.concatenate(off))
+    return Finding(_row_check(total, system, gradient=_norm(gradient)), np.concatenate(off))
 
 
 def _largest_share(touched: np.ndarray) -> float:
@@ -263,11 +261,21 @@ def _exceeds(out: np.ndarray, limit: np.ndarray) -> np.ndarray:
     return exceeds if exceeds.ndim == 1 else np.any(exceeds, axis=1)
 
 
-def _relative(residual_sq: float, system: System, rows: np.ndarray | slice) -> float:
-    norm_b = math.sqrt(sum_of_squares((system.b[rows] / system.facts.norm_b).reshape(-1)))
-    if norm_b > 0.0:
-        return math.sqrt(residual_sq) / norm_b
-    return 0.0 if residual_sq == 0.0 else math.inf
+def _row_check(
+    residual_sq: float, system: System, order: np.ndarray | None = None, n_fresh: int = 0, gradient: float | None = None
+) -> RowCheck:
+    """Return what the rows in `order`, or all of them, have told: ``sum(r**2)``, in units of ``norm_b**2``."""
+    n, b = (system.n_rows, system.b) if order is None else (order.size, system.b[order])
+    residual, norm_b = math.sqrt(residual_sq), math.sqrt(sum_of_squares((b / system.facts.norm_b).reshape(-1)))
+    nothing = 0.0 if residual == 0.0 else math.inf
+    return RowCheck(
+        residual=residual * math.sqrt(system.n_rows / n) * system.facts.norm_b,
+        relative=residual / norm_b if norm_b > 0.0 else nothing,
+        n_rows=n,
+        n_fresh=n_fresh,
+        full=n == system.n_rows,
+        gradient=gradient,
+    )
 
 
 def _norm(vector: np.ndarray) -> float:

@@ -36,7 +36,7 @@ class FreshRows:
     Attributes
     ----------
     finding : Finding or None
-        What the last check has found.
+        What the last check has found of x as it is now.
     off : ndarray of int64
         Rows that are inconsistent with the others.
     zero_rows : ndarray of int64
@@ -114,7 +114,7 @@ class FreshRows:
         if self.off.size:
             self.off, _ = rows_off(system, self.off, x, limit)
         if self._stage.check == "full" and status is not Status.MAX_SECONDS:
-            if self.finding is None or not self.finding.residual.full or averaged or status is Status.INCONSISTENT:
+            if self.finding is None or not self.finding.row_check.full or averaged or status is Status.INCONSISTENT:
                 self.finding = full_check(system, x, limit)
             if self.off.size:
                 self.off = self.finding.off

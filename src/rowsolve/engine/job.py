@@ -206,7 +206,7 @@ class Job:
             error_estimates=run.iterates.relative_errors,
             rank=run.findings.rank,
             optimality=run.findings.optimality,
-            residual=run.fresh.finding.residual if run.fresh.finding else None,
+            row_check=run.fresh.finding.row_check if run.fresh.finding else None,
             method=run.method.name,
             rows_read=self.system.rows_read,
             passes=self.system.rows_read / self.system.n_rows,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rowsolve._solution import Residual, Status
+from rowsolve._solution import RowCheck, Status
 from rowsolve.engine.run import Run
 from rowsolve.estimate.monitor import fewest_rows_left, rows_left
 from rowsolve.methods.base import StepMethod
@@ -88,7 +88,7 @@ def _inconsistent(run: Run) -> str:
             "solution. Try method='refined' for the least-squares solution within the bounds."
         )
     if run.fresh.off.size:
-        full = run.fresh.finding is not None and run.fresh.finding.residual.full
+        full = run.fresh.finding is not None and run.fresh.finding.row_check.full
         return (
             f"The system is inconsistent: x satisfies {'all other rows' if full else 'the other rows that were used'} "
             f"to the tolerance, but not {_rows_off(run)}."
@@ -148,9 +148,9 @@ def too_precise(error: float, rtol: float) -> str:
     return f"{Status.PRECISION.value[:-1]}: {_about(error)}, rtol {rtol:.1e}."
 
 
-def by_least_squares(residual: Residual, within: str = "") -> str:
+def by_least_squares(row_check: RowCheck, within: str = "") -> str:
     """Say that x is the least-squares solution."""
-    return f"This is the least-squares solution{within}; its relative residual is {residual}."
+    return f"This is the least-squares solution{within}; its relative residual is {row_check}."
 
 
 def _about(error: float) -> str:
@@ -195,22 +195,22 @@ def _checked(run: Run, status: Status) -> str:
         )
     if status is not Status.CONVERGED or run.fresh.finding is None:
         return ""
-    residual = run.fresh.finding.residual
+    row_check = run.fresh.finding.row_check
     if run.method.least_squares:
-        return by_least_squares(residual, "" if not _bounded(run) else " within the bounds")
+        return by_least_squares(row_check, "" if not _bounded(run) else " within the bounds")
     if run.loop.averaging is not None:
         return (
             f"The system is inconsistent: x is the mean of the last {_number(run.loop.averaging.n_rows)} "
-            f"iterates, which converges to the least-squares solution; its relative residual is {residual}."
+            f"iterates, which converges to the least-squares solution; its relative residual is {row_check}."
         )
-    if residual.full:
-        return f"x satisfies all {residual.n_rows:,} rows, which were checked."
+    if row_check.full:
+        return f"x satisfies all {row_check.n_rows:,} rows, which were checked."
     n_places = run.fresh.finding.n_places
-    if residual.n_fresh < 100 or n_places < _FEWEST_PLACES:
-        return f"x satisfies {residual.n_rows:,} rows that were checked again."
-    places = f", from {n_places:,} places," if n_places < residual.n_fresh else ""
+    if row_check.n_fresh < 100 or n_places < _FEWEST_PLACES:
+        return f"x satisfies {row_check.n_rows:,} rows that were checked again."
+    places = f", from {n_places:,} places," if n_places < row_check.n_fresh else ""
     return (
-        f"x satisfies {residual.n_fresh:,} rows{places} that were not used before, so at most {3 / n_places:.1%} of "
+        f"x satisfies {row_check.n_fresh:,} rows{places} that were not used before, so at most {3 / n_places:.1%} of "
         "all rows are inconsistent (95% confidence)."
     )
 

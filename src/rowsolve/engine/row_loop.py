@@ -106,7 +106,7 @@ class RowLoop:
                 fresh.off = burst.suspects
                 return self._inconsistent(unsure=True)
             return Status.PRECISION  # they were all used just now: only rounding can keep x from them
-        burst.suspects = np.union1d(burst.suspects, disagreeing)
+        burst.suspects, fresh.finding = np.union1d(burst.suspects, disagreeing), None
         self._iterates.judge_anew()
         return None
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rowsolve._solution import History, Residual, Solution, Status
+from rowsolve._solution import History, RowCheck, Solution, Status
 from rowsolve.engine.check import residual_of_some, residuals_in
 from rowsolve.engine.messages import FOR_FAR_ROWS, by_least_squares, by_rank, converged, far_rows, too_precise
 from rowsolve.engine.stages import CLEAN, SAYS
@@ -88,10 +88,10 @@ def solve_small(
     history.add("refined", rows_read, time.perf_counter() - started, math.nan, error)
     residual_sq = sum(found.residual_sq.tolist())
     if math.isnan(residual_sq):  # so small that it takes a look at rows
-        residual = residual_of_some(A, b, found.x, math.sqrt(square))
-        rows_read += residual.n_rows
+        row_check = residual_of_some(A, b, found.x, math.sqrt(square))
+        rows_read += row_check.n_rows
     else:
-        residual = Residual(math.sqrt(residual_sq / square), n, 0, full=True)
+        row_check = RowCheck(math.sqrt(residual_sq), math.sqrt(residual_sq / square), n, 0, full=True)
     off = _NOTHING
     if auto and good and not damp and b.ndim == 1 and n >= TALL * p and residual_sq > CLEAN**2 * square:
         tail = rows_for_the_tail(n)
@@ -101,12 +101,12 @@ def solve_small(
     return Solution(
         x=found.x[0].copy() if b.ndim == 1 else found.x.T.copy(),
         status=Status.CONVERGED if good else Status.PRECISION,
-        message=partial(_message, about, damp, tolerance.rtol, error, residual, off, found.residual_sq, good, auto),  # type: ignore[arg-type]
+        message=partial(_message, about, damp, tolerance.rtol, error, row_check, off, found.residual_sq, good, auto),  # type: ignore[arg-type]
         error_estimate=error,
         error_estimates=np.array(errors),
         rank=found.rank,
         optimality=None,
-        residual=residual,
+        row_check=row_check,
         method="refined",
         rows_read=rows_read,
         passes=rows_read / n,
@@ -130,16 +130,16 @@ def _fit(A: Any, b: np.ndarray, x0: np.ndarray | None, damp: float, tolerance: A
 
 
 def _message(
-    about: tuple[int, int, bool, bool], damp: float, rtol: float, error: float, residual: Residual, off: np.ndarray,
+    about: tuple[int, int, bool, bool], damp: float, rtol: float, error: float, row_check: RowCheck, off: np.ndarray,
     residual_sq: np.ndarray, good: bool, auto: bool,
 ) -> str:  # fmt: skip
     """Return what `Auto` and `rowsolve.engine.messages` say of the same; `off` are residuals of some rows."""
     rank, p, has_start, is_clear = about
-    seen = far_rows(off, residual.n_rows, math.sqrt(float(residual_sq[0]))) if off.size else ""
+    seen = far_rows(off, row_check.n_rows, math.sqrt(float(residual_sq[0]))) if off.size else ""
     words = [
         ("`damp` requires a least-squares method: " if damp else SMALL) + SAYS["refined"] if auto else "",
         converged(error) if good else too_precise(error, rtol),
-        by_least_squares(residual) if good else "",
+        by_least_squares(row_check) if good else "",
         "" if damp else by_rank(rank, p, has_start=has_start, is_clear=is_clear),
         FOR_FAR_ROWS.format(seen) if seen else "",
     ]
