@@ -73,5 +73,5 @@ def test_json__brings_back_the_same_results_and_writes_a_machine_once():
 
 
 def test_json__of_another_format_is_refused():
-    with pytest.raises(ValueError, match="expected results of format 1, got 7: run the race anew"):
+    with pytest.raises(ValueError, match=r"expected results of format 1, got 7\. Run the race again"):
         of_document({"format": 7})

@@ -91,8 +91,8 @@ def test_one_that_never_gets_there__says_how_near_it_came_and_why(course):
     found = run_race(PROBLEM, contestants, Rules(limit=10.0))
     assert {one.verdict for one in found} == {"never"}
     assert [one.why for one in found] == [
-        "no tolerance was enough",
-        "no nearer in 3 tighter runs",
+        "no tolerance was sufficient",
+        "no improvement in 3 tighter runs",
         "time limit: 10 s",
         "raised ValueError: no good",
         "x is not finite (fine)",
@@ -157,7 +157,7 @@ def test_amounts_of_work__are_not_tried_when_the_next_would_take_too_long(course
     [
         ("refusal", "takes no such thing", "takes no such thing"),
         ("expected_seconds", 75.0, "about 75 s expected"),
-        ("expected_bytes", 6e9, "about 6.0 GB more memory expected, 5.0 GB there"),
+        ("expected_bytes", 6e9, "about 6.0 GB more memory expected, 5.0 GB available"),
     ],
 )
 def test_one_that_would_hang__is_skipped_in_words(course, monkeypatch, trait, value, words):

@@ -1,6 +1,6 @@
 """Test problems, and the figures of the paper.
 
-Figures 1 to 3 also take single steps and make clusters.
+Figures 1 to 3 also perform single steps of methods, and cluster the rows.
 
 May import: `partition`, `problem`, `sources`, and the public names.
 """

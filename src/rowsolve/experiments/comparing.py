@@ -1,4 +1,4 @@
-"""What the tables of figures 1 and 2 say: a method and its clustered version, compared seed by seed."""
+"""The comparison of a method and its clustered version, seed by seed, from the tables of figures 1 and 2."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ __all__ = ["Pair", "after", "at_the_end", "by_seed", "needed"]
 
 
 class Pair(NamedTuple):
-    """A number for each seed: of the method, and of its clustered version on the same systems."""
+    """One number per seed, for the method and for its clustered version on the same systems."""
 
     plain: np.ndarray
     clustered: np.ndarray
 
     @property
     def ratios(self) -> np.ndarray:
-        """The clustered version over the method, for each seed: below 1 it is better."""
+        """The ratio of the clustered version to the method, per seed: below 1 the clustered version is better."""
         return self.clustered / self.plain
 
 
 def by_seed(lines: Columns, **wanted: str | float) -> list[Columns]:
-    """Return the wanted lines of each seed."""
+    """Return the lines with the given values, one table per seed."""
     found = only(lines, **wanted)
     return [only(found, seed=seed) for seed in np.unique(found["seed"])]
 
 
 def after(lines: Columns, names: tuple[str, str], n_steps: int, quantity: str) -> Pair:
-    """Return `quantity` after the first few steps: the median of several starts on the same system."""
+    """Return `quantity` after `n_steps` steps: the median over several runs on the same system."""
     first = {name: values[lines["n_draws"] > 1] for name, values in lines.items()}
     found = (by_seed(first, method=name, n_steps=n_steps) for name in names)
     return Pair(*(np.array([one[quantity][0] for one in half]) for half in found))
@@ -44,9 +44,9 @@ def at_the_end(lines: Columns, names: tuple[str, str], quantity: str) -> Pair:
 
 
 def needed(lines: Columns, names: tuple[str, str], axis: str, quantity: str, goal: float) -> tuple[Pair, float]:
-    """Return how much of `axis` it takes until `quantity` is down to the same level, and that level (median).
+    """Return the value of `axis` at which `quantity` has decreased to a common level, and the median of that level.
 
-    The level is `goal`; for a seed in which one of the two did not get there, the lowest that both reached.
+    The level is `goal` or, for a seed for which one of the two did not reach it, the lowest that both reached.
     """
     plain, clustered = (by_seed(lines, method=name, n_draws=1) for name in names)
     levels = [
@@ -60,7 +60,7 @@ def needed(lines: Columns, names: tuple[str, str], axis: str, quantity: str, goa
 
 
 def _when(one: Columns, axis: str, quantity: str, level: float) -> float:
-    """Return the value of `axis` where one run first came down to `level`; between points by the logarithm."""
+    """Return the value of `axis` at which a run first reached `level`, by interpolation in the logarithm."""
     last = int(np.argmax(one[quantity] <= level))
     two = slice(max(0, last - 1), last + 1)
     return float(np.interp(-np.log(level), -np.log(one[quantity][two]), one[axis][two]))

@@ -1,4 +1,4 @@
-"""Figures 1 and 2: error and residual of a method and of its clustered version, in each reading of the paper."""
+"""Figures 1 and 2: error and residual of a method and of its clustered version, in each interpretation of the paper."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ __all__ = ["BlockFigure", "ConvergenceFigure", "JLFigure"]
 
 AXES = {"n_steps": "iterations", "rows_read": "rows read", "seconds": "time (seconds)"}
 WHERE = {"A": "on A", "b": "in b, 0.1 on A", "A after b": "on A after b"}
-_SHORT_TIME = 0.2  # seconds: below it milliseconds are easier to read
-_MANY = 10_000  # rows or steps: from here on they are counted in thousands
-_LOPSIDED = 5.0  # one curve this many times as long as the other: a linear axis would hide the short one
+_SHORT_TIME = 0.2  # seconds, below which the axis is in milliseconds
+_MANY = 10_000  # rows or steps, from which on the axis is in thousands
+_LOPSIDED = 5.0  # ratio of the lengths of two curves from which on the axis is logarithmic
 
 
 class Row(NamedTuple):
-    """A row of panels: one reading of the paper, and one of what its figures show."""
+    """A row of panels: an interpretation of the noise in the paper, and of the axes of its figures."""
 
     noise_on: NoiseOn
     axis: Literal["n_steps", "rows_read", "seconds"]
@@ -38,7 +38,7 @@ class Row(NamedTuple):
     from_the_first: bool  # on a logarithmic axis, so that the first steps are seen
 
     def words(self) -> str:
-        """Return what the vertical axis says."""
+        """Return the label of the vertical axis."""
         if self.quantity == "relative_residual":
             return "relative residual" + ("" if self.noise_on == "A" else "\n(dotted: least squares)")
         return "relative error" + ("\nto least squares" if self.noise_on == "A after b" else " of x")
@@ -66,10 +66,10 @@ class Case(NamedTuple):
 
 @dataclass(frozen=True)
 class ConvergenceFigure(Figure):
-    """Runs of two methods until `goal` is reached, or rows are read that often the number of columns.
+    """Runs of two methods until `goal` is reached, or ``rows_per_column * p`` rows are read.
 
-    Besides one run of each seed, which is looked at every p rows or so (``n_draws`` is 1 in the table), there are the
-    `first` steps: medians of `n_draws` starts on the same system, for which no time is taken.
+    Besides one run per seed, sampled about every p rows (with ``n_draws`` 1 in the table), there are the `first` steps:
+    medians over `n_draws` runs on the same system, which are not timed.
     """
 
     noises: tuple[float, ...] = (0.1, 0.2)
@@ -98,7 +98,7 @@ class ConvergenceFigure(Figure):
 
     @property
     def n_steps(self) -> int:
-        """One a curve."""
+        """One per curve."""
         return 2 * len(self.cases)
 
     def steps(self, seed: int) -> Iterator[tuple[str, list[Line]]]:
@@ -113,10 +113,10 @@ class ConvergenceFigure(Figure):
                 )
 
     def _system(self, case: Case, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-        """Return A, b, the x that errors are measured from, and the least relative residual.
+        """Return A, b, the x with respect to which errors are measured, and the least relative residual.
 
-        That x is the one that b was made of; with noise on A after b nothing can find it, so the least-squares solution
-        takes its place.
+        That x is the one from which b was computed, or the least-squares solution for noise on A after b, for which the
+        former cannot be recovered.
         """
         A, b, x_true, _ = clustered_system(
             self.n_rows, self.n_columns, self.n_clusters, case.clusters, case.noise_on, case.noise, rng
@@ -127,7 +127,7 @@ class ConvergenceFigure(Figure):
         return A, b, x_true if case.noise_on == "b" else best, float(relative_residuals(A, b, best))
 
     def _curve(self, A, b, x_true, method, case, seed) -> list[tuple[float, ...]]:
-        """Return the first steps, then one run, from ``n_draws`` to ``relative_residual``."""
+        """Return the lines of the first steps and of one run, the columns from ``n_draws`` to ``relative_residual``."""
         budget = self.rows_per_column if case.noise_on == "A" else self.rows_per_column_noisy
         points = thinned(
             trace(
@@ -145,7 +145,7 @@ class ConvergenceFigure(Figure):
         return [*first, *run]
 
     def draw(self, table: Columns) -> Picture:
-        """Draw a column of panels for each kind of clusters and noise, and rows of panels for each reading."""
+        """Plot a column of panels for each kind of clusters and noise, and a row of panels for each interpretation."""
         columns = [case for case in self.cases if case.noise_on == "A"]
         rows = [row for row in ROWS if row.noise_on in self.noisy]
         picture = new_figure(3.4 * len(columns), 2.75 * len(rows) + 0.6)
@@ -198,7 +198,7 @@ class ConvergenceFigure(Figure):
         return plain.name, clustered.name
 
     def outcome(self, lines: Columns, row: Row) -> str:
-        """Say what a panel shows: what it took to the same error, or how low both came at first and in the end."""
+        """Return a summary of a panel: the cost of reaching the same error, or the first and the final values."""
         if not row.from_the_first:
             pair, level = needed(lines, self.names, row.axis, row.quantity, self.goal)
             return f"clustered / plain, to {level:.2g}: {np.median(pair.ratios):.2f}"
@@ -220,32 +220,32 @@ class JLFigure(ConvergenceFigure):
     name: ClassVar[str] = "1"
     title: ClassVar[str] = "Figure 1: RKA-JL against RKA-Cluster-JL"
     noisy: ClassVar[tuple[NoiseOn, ...]] = ("A", "A after b")
-    rows_a_step: ClassVar[int] = 2  # the best candidate, and the first, with which it is compared
+    rows_a_step: ClassVar[int] = 2  # the best candidate and the first one, with which it is compared
 
     def methods(self) -> tuple[rowsolve.Method, rowsolve.Method]:
-        """Return both, with the defaults of the paper."""
+        """Return both methods, with the defaults of the paper."""
         return rowsolve.JL(), rowsolve.ClusterJL(n_clusters=self.n_clusters)
 
 
 @dataclass(frozen=True)
 class BlockFigure(ConvergenceFigure):
-    """Figure 2 of the paper, and noise in b, where it calls its blocks robust."""
+    """Figure 2 of the paper, and noise in b, to which the paper says that the method is robust."""
 
     name: ClassVar[str] = "2"
     title: ClassVar[str] = "Figure 2: RKA-Block against RKA-Cluster-Block, blocks of 4 rows"
     noisy: ClassVar[tuple[NoiseOn, ...]] = ("A", "b", "A after b")
-    rows_a_step: ClassVar[int] = 4  # blocks of leftover rows are smaller: they count as a part of a step
+    rows_a_step: ClassVar[int] = 4  # a smaller block counts as a fraction of a step
 
     def methods(self) -> tuple[rowsolve.Method, rowsolve.Method]:
-        """Return both, with blocks of the same size."""
+        """Return both methods, with blocks of the same size."""
         return rowsolve.Block(block_size=self.n_clusters), rowsolve.ClusterBlock(n_clusters=self.n_clusters)
 
 
-Band = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # a grid; lowest, median and highest over the seeds
+Band = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # a grid, and minimum, median and maximum over the seeds
 
 
 def _values_after(curve: Columns, row: Row) -> Band:
-    """Return the values over the steps, from the first on to where the first seed ends."""
+    """Return the values over the steps, from the first step to the end of the shortest run."""
     seeds = [_sorted(one, row.axis) for one in by_seed(curve)]
     start = max(one[row.axis][one[row.axis] > 0][0] for one in seeds)
     stop = min(one[row.axis][-1] for one in seeds)
@@ -255,7 +255,7 @@ def _values_after(curve: Columns, row: Row) -> Band:
 
 
 def _needed_to(curve: Columns, row: Row) -> Band:
-    """Return what it took to come down to each level, as far as all seeds came. Errors only fall here."""
+    """Return the cost of reaching each level that all seeds reached. The errors are decreasing here."""
     seeds = by_seed(curve, n_draws=1)
     stop = max(one[row.quantity][-1] for one in seeds)
     grid = np.geomspace(1.0, stop, 100)

@@ -1,4 +1,4 @@
-"""What a figure of the paper is to the command that makes it: lines of a table, seed by seed, and a picture of them."""
+"""The base class of the figures of the paper: each produces the lines of a table, seed by seed, and a plot of it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TEXT_COLUMNS = {"settings", "clusters", "noise_on", "method"}  # all others hold
 
 @dataclass(frozen=True)
 class Figure(ABC):
-    """Sizes and budgets of one figure. They are written into its table, so that different runs are never mixed."""
+    """The parameters of a figure. They are stored in its table, so that results of different runs are never mixed."""
 
     size: str  # "quick" or "full"
     n_rows: int
@@ -30,30 +30,30 @@ class Figure(ABC):
     n_clusters: int = 4
 
     name: ClassVar[str]
-    columns: ClassVar[tuple[str, ...]]  # of a line, after the settings and the seed
+    columns: ClassVar[tuple[str, ...]]  # of the table, after the settings and the seed
 
     @property
     def settings(self) -> str:
-        """All parameters but the number of seeds, which may grow, in one cell of the table."""
+        """All parameters, except the number of seeds, which may be increased, as one cell of the table."""
         values = ((field.name, getattr(self, field.name)) for field in fields(self) if field.name != "n_seeds")
         return " ".join(f"{name}={_in_a_cell(value)}" for name, value in values)
 
     @property
     @abstractmethod
     def n_steps(self) -> int:
-        """In how many steps the lines of a seed come."""
+        """The number of steps per seed."""
 
     @abstractmethod
     def steps(self, seed: int) -> Iterator[tuple[str, list[Line]]]:
-        """Yield what was done, in words, and its lines."""
+        """Yield a description and the lines of the table for each step."""
 
     @abstractmethod
     def draw(self, table: Columns) -> Picture:
-        """Return the picture of a table with the lines of all seeds."""
+        """Return the plot of a table with the lines of all seeds."""
 
 
 def only(table: Columns, **wanted: str | float) -> Columns:
-    """Return the lines of `table` that have the wanted values."""
+    """Return the lines of `table` whose columns have the given values."""
     mask = np.ones(len(table["seed"]), dtype=bool)
     for name, value in wanted.items():
         mask &= table[name] == value

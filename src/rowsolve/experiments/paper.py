@@ -1,4 +1,4 @@
-"""The figures of the paper and the map, at the paper's sizes and at quick ones."""
+"""The figures of the paper and the map, in the sizes of the paper and in small ones."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ FIGURE_NAMES = ("1", "2", "3", "map", "sketch")
 
 
 def figures_of(size: str) -> dict[str, Figure]:
-    """Return the figures by name, for `size` "full" (10,000 x 1,000 as the paper has it) or "quick".
+    """Return the figures by name, for `size` "full" (10,000 x 1,000, as in the paper) or "quick".
 
-    The map is smaller than the paper's sizes even in full: it solves more than two hundred systems a seed.
+    The map is smaller than that even for "full": it solves more than two hundred systems per seed.
     """
     if size == "full":
         return {

@@ -1,4 +1,4 @@
-"""Systems whose solution is known."""
+"""Test systems with a known solution."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NoiseOn = Literal["A", "b", "A after b"]
 def gaussian_system(
     n_rows: int, n_columns: int, rng: int | np.random.Generator | None = None, *, noise: float = 0.0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return A and x with entries N(0, 1), and b = A x plus `noise` times the spread of A x, as (A, b, x)."""
+    """Return (A, b, x): A and x have entries N(0, 1), and b is A x plus normal noise of `noise` times the sd of A x."""
     rng = np.random.default_rng(rng)
     A = rng.standard_normal((n_rows, n_columns))
     x = rng.standard_normal(n_columns)
@@ -37,26 +37,28 @@ def clustered_system(
     *,
     spread: float = 0.1,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return a system whose rows lie around a few centroids, as (A, b, x_true, labels).
+    """Return a system whose rows are clustered around a few centroids.
 
     Parameters
     ----------
     n_rows, n_columns, n_clusters : int
-        The clusters have the same number of rows, or one more, in random order.
+        The shape of A and the number of clusters. These have equal sizes, or one row more, in random order.
     separation : float, "loose" or "tight"
-        A centroid has a random direction and the norm ``separation * sqrt(n_columns)``, so `separation` is the
-        size of one entry. ``"tight"`` is 1, as of entries N(0, 1); ``"loose"`` is ``1 / sqrt(n_columns)``, which makes
-        the norm 1.
+        A centroid has a random direction and the norm ``separation * sqrt(n_columns)``, so `separation` is the typical
+        size of an entry. ``"tight"`` is 1, as for entries N(0, 1); ``"loose"`` is ``1 / sqrt(n_columns)``, for which
+        the norm is 1.
     noise_on : {"A", "b", "A after b"}
-        ``"A"``: every row is its centroid plus N(0, noise**2) in every entry, and ``b = A x_true`` exactly: the
-        equations agree. ``"b"``: the entries of A vary by `spread` instead, and b gets normal noise of `noise` times
-        the standard deviation of ``A x_true``: the system is inconsistent. ``"A after b"``: the same A as with
-        ``"A"``, but b is computed from the centroids, before the noise: the system is inconsistent, and
-        b tells no more of `x_true` than `n_clusters` numbers.
+        ``"A"``: a row is its centroid plus N(0, noise**2) in every entry, and ``b = A x_true`` exactly, so that the
+        system is consistent. ``"b"``: the entries of A vary by `spread` instead, and normal noise of `noise` times the
+        standard deviation of ``A x_true`` is added to b, so that the system is inconsistent. ``"A after b"``: A is the
+        same as for ``"A"``, but b is computed from the centroids, before the noise, so that the system is
+        inconsistent, and b contains only `n_clusters` numbers of information about `x_true`.
     noise : float
+        The level of the noise.
     rng : int or numpy.random.Generator, optional
+        Seed or generator.
     spread : float
-        Used with ``noise_on="b"`` only; without it A would have no more than `n_clusters` different rows.
+        The variation of A with ``noise_on="b"``, without which A would have only `n_clusters` different rows.
 
     Returns
     -------
@@ -82,7 +84,7 @@ def clustered_system(
 
 
 def least_squares(A: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return the least-squares solution by the normal equations, which these well-conditioned systems allow."""
+    """Return the least-squares solution by the normal equations; these systems are well-conditioned enough."""
     return linalg.solve(A.T @ A, A.T @ b, assume_a="pos")
 
 

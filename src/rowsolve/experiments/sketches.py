@@ -1,4 +1,4 @@
-"""How the plain sketch of RKA-JL loses its power as x converges, and how a refreshed reference keeps it."""
+"""The sketch figure: RKA-JL becomes less effective as x converges, unless its reference point is refreshed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["SketchFigure"]
 
 @dataclass(frozen=True)
 class SketchFigure(Figure):
-    """True error against steps, up to `steps_per_column` times p of them, on a Gaussian system without clusters."""
+    """True error against steps, up to ``steps_per_column * p``, for a Gaussian system without clusters."""
 
     sketch_size: int = 32
     n_candidates: int = 100
@@ -32,11 +32,11 @@ class SketchFigure(Figure):
 
     @property
     def n_steps(self) -> int:
-        """One a curve."""
+        """One per curve."""
         return len(self._methods())
 
     def _methods(self) -> dict[str, tuple[rowsolve.Method, int]]:
-        """Return each method with the steps of a burst, which its number of rows does not tell."""
+        """Return each method with the number of steps per burst, which does not follow from the number of rows."""
         every, burst = max(1, self.n_columns // 10), max(self.n_columns, 64)
         plain = rowsolve.JL(self.sketch_size, self.n_candidates)
         refreshed = rowsolve.JL(self.sketch_size, self.n_candidates, reference="refresh", refresh_every=every)
@@ -65,11 +65,11 @@ class SketchFigure(Figure):
 
         solution = rowsolve.solve(A, b, method, rtol=0.0, max_passes=1e15, rng=seed, threads=1, callback=look)
         if solution.status is rowsolve.Status.INTERRUPTED:
-            raise KeyboardInterrupt  # half a curve is no curve
+            raise KeyboardInterrupt  # the curve is not complete
         return points
 
     def draw(self, table: Columns) -> Picture:
-        """Draw the median and the range over the seeds."""
+        """Plot the median and the range over the seeds."""
         picture = new_figure(6.4, 4.4)
         axes = picture.subplots()
         for name in self._methods():

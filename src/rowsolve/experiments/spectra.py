@@ -1,4 +1,4 @@
-"""Figure 3: condition number and spectral norm of the blocks that `block` and `cluster-block` project on."""
+"""Figure 3: condition numbers and spectral norms of the blocks on which `block` and `cluster-block` project."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ QUANTITIES = (("condition_number", "condition number of a block"), ("spectral_no
 
 @dataclass(frozen=True)
 class SpectraFigure(Figure):
-    """The rows are taken as they are, not normalised, and only blocks of full size are compared."""
+    """Figure 3. The rows are not normalised, and only blocks of full size are compared."""
 
     noises: tuple[float, ...] = (0.1, 0.2)
-    n_blocks: int = 200  # at most, of each method, system and seed
+    n_blocks: int = 200  # at most, for each method, system and seed
 
     name: ClassVar[str] = "3"
     columns: ClassVar[tuple[str, ...]] = (
@@ -43,11 +43,11 @@ class SpectraFigure(Figure):
 
     @property
     def n_steps(self) -> int:
-        """One a system."""
+        """One per system."""
         return len(self.cases)
 
     def steps(self, seed: int) -> Iterator[tuple[str, list[Line]]]:
-        """Draw blocks both ways and take their singular values."""
+        """Draw blocks in both ways and compute their singular values."""
         for number, (clusters, noise) in enumerate(self.cases):
             rng = np.random.default_rng([seed, number])
             A, b, _, _ = clustered_system(
@@ -63,7 +63,7 @@ class SpectraFigure(Figure):
             yield f"{clusters}, noise {noise:g}", lines
 
     def draw(self, table: Columns) -> Picture:
-        """Draw a row of box plots for each quantity."""
+        """Plot a row of box plots for each quantity."""
         picture = new_figure(3.0 * len(self.cases), 6.6)
         panels: Any = picture.subplots(2, len(self.cases), squeeze=False)
         for column, (clusters, noise) in enumerate(self.cases):
@@ -84,15 +84,15 @@ class SpectraFigure(Figure):
 
 
 def random_blocks(n_rows: int, size: int, n_blocks: int, rng: np.random.Generator) -> np.ndarray:
-    """Return blocks as `block` draws them: `size` different rows, uniformly."""
+    """Return blocks as in `block`: `size` different rows, drawn uniformly."""
     return np.array([rng.choice(n_rows, size, replace=False) for _ in range(n_blocks)])
 
 
 def cluster_blocks(A: np.ndarray, b: np.ndarray, size: int, n_blocks: int, rng: np.random.Generator) -> np.ndarray:
-    """Return different blocks of the partition of `cluster-block`: only those of full size, all if they are few.
+    """Return up to `n_blocks` different blocks of the partition of `cluster-block`, of full size only.
 
-    Leftover blocks would flatter the method: a single row has the condition number 1. Where a clustering went wrong
-    and one cluster is tiny, there are few full blocks.
+    Smaller blocks would favour the method: a single row has the condition number 1. If one of the clusters is tiny,
+    there are few blocks of full size.
     """
     members, starts = partition_across(cluster_rows(System(open_rows(A), b), size, rng), rng)
     full_size = int(np.diff(starts).max())  # less than `size` if fewer clusters were found

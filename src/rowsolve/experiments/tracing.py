@@ -1,4 +1,4 @@
-"""The true error and the residual on the way, which only experiments can know."""
+"""The true error and the residual during a run, for systems with a known solution."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rowsolve.sources import open_rows
 
 __all__ = ["Point", "first_steps", "floor_of", "relative_residuals", "rows_to", "thinned", "trace"]
 
-_NO_LIMIT = 1e15  # passes: the solver must not give up on slow runs, they are what is to be seen
+_NO_LIMIT = 1e15  # passes: slow runs must not stop early
 
 
 class Point(NamedTuple):
-    """Where a run was: `n_rows` and `seconds` with the preparation, `n_steps` without."""
+    """The state of a run after a burst: `n_rows` and `seconds` include the preparation, `n_steps` does not."""
 
     n_steps: float
     n_rows: int
@@ -37,11 +37,11 @@ def trace(
     goal: float,
     rng: int | np.random.Generator,
 ) -> list[Point]:
-    """Run `method` until the true relative error is at most `goal` or `max_rows` rows are read; return a point a burst.
+    """Run `method` until the true relative error is at most `goal` or `max_rows` rows are read; return all points.
 
-    The first point is the start, error 1, where the preparation has ended. Steps are counted as rows read since then
-    over `rows_a_step`. A run on an inconsistent system ends when the solver is sure of it, which is
-    long after its error has reached the floor. On one thread: the method as published, one step after another.
+    There is one point per burst. The first point is the start, with error 1, after the preparation. Steps are the rows
+    read since then divided by `rows_a_step`. A run on an inconsistent system ends when the solver has detected that,
+    long after the error has stopped decreasing. It uses one thread, so that steps are sequential, as published.
     """
     norm = float(np.linalg.norm(x_true))
     start = np.zeros(x_true.size)
@@ -51,7 +51,7 @@ def trace(
         if event.stage == "prepare":
             points[0] = Point(0.0, event.rows_read, event.seconds, 1.0, start)
             return False
-        if event.stage != "solve":  # a pass in between, which moves nothing
+        if event.stage != "solve":  # a pass that does not change x
             return False
         error = float(np.linalg.norm(event.x - x_true)) / norm
         n_steps = (event.rows_read - points[0].n_rows) / rows_a_step
@@ -60,23 +60,24 @@ def trace(
 
     solution = rowsolve.solve(A, b, method, rtol=0.0, max_passes=_NO_LIMIT, rng=rng, threads=1, callback=look)
     if solution.status is rowsolve.Status.INTERRUPTED:
-        raise KeyboardInterrupt  # half a curve is no curve
+        raise KeyboardInterrupt  # the curve is not complete
     return points
 
 
 def first_steps(
     A: np.ndarray, b: np.ndarray, method: Any, steps: tuple[int, ...], n_draws: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Take the first steps of `method` again and again, prepared once; return the x after each of `steps` of them.
+    """Repeat the first steps of `method` after one preparation; return x after each of the numbers of `steps`.
 
-    `rowsolve.solve` looks up after hundreds of steps only. What a single step does depends much on the rows drawn, so
-    there are `n_draws` starts.
+    `rowsolve.solve` returns control only after hundreds of steps. The effect of a single step depends much on the rows
+    that are drawn, so the steps are repeated `n_draws` times.
 
     Returns
     -------
     n_rows : ndarray of shape (n_draws, len(steps))
-        Rows read, with the preparation.
+        Rows read, including the preparation.
     x : ndarray of shape (n_draws, len(steps), p)
+        The iterates.
     """
     system = System(open_rows(A), b)
     plan = method.begin(system, rng)
@@ -98,7 +99,7 @@ def relative_residuals(A: np.ndarray, b: np.ndarray, x: np.ndarray) -> np.ndarra
 
 
 def rows_to(points: list[Point], goal: float) -> float:
-    """Return the rows read when the error first was at most `goal`, or infinity; between bursts by its logarithm."""
+    """Return the rows read until the error first was at most `goal`, interpolated in its logarithm, or infinity."""
     for before, after in pairwise(points):
         if after.error <= goal:
             share = np.log(before.error / goal) / np.log(before.error / after.error)
@@ -107,12 +108,12 @@ def rows_to(points: list[Point], goal: float) -> float:
 
 
 def floor_of(rows: np.ndarray, errors: np.ndarray) -> float:
-    """Return the median error over the last third of the rows read: the level that noise in b leaves."""
+    """Return the median error over the last third of the rows read: the level at which noise in b stops it."""
     return float(np.median(errors[rows >= rows[0] + (rows[-1] - rows[0]) * 2 / 3]))
 
 
 def thinned(points: list[Point], at_most: int = 80) -> list[Point]:
-    """Return about evenly chosen points, the first and the last among them."""
+    """Return at most `at_most` points, evenly chosen, including the first and the last."""
     if len(points) <= at_most:
         return points
     return [points[i] for i in np.linspace(0, len(points) - 1, at_most).round().astype(int)]

@@ -1,4 +1,4 @@
-"""The map that the paper lacks: how far clusters are apart, how much noise there is, and which method wins."""
+"""The map, which is not in the paper: the fastest method against the separation of the clusters and the noise."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ PANELS: tuple[tuple[Literal["A", "b"], str, str], ...] = (
     ("A", "rows_read", "rows read to an error of {goal:g}\nnoise on A, equations agree"),
     ("b", "floor", "error that noise in b leaves\n0.1 on A, the system is inconsistent"),
 )
-_EVEN = 1.05  # closer than this both are named
-_DARK = 0.6  # from this logarithm of the factor on, the blue needs white letters
+_EVEN = 1.05  # if the ratio of two methods is smaller, both are named
+_DARK = 0.6  # the logarithm of the factor from which on the text is white
 
 
 @dataclass(frozen=True)
 class MapFigure(Figure):
-    """Rows to `goal` where the equations agree, the floor of the error where noise in b makes them contradict.
+    """The rows to reach `goal` for consistent systems, and the final level of the error for noise in b.
 
-    With noise on A only its ratio to the separation matters, since scaling A changes nothing: that panel is alike
-    along its diagonals. ``rows_read`` includes ``rows_prepared``, those read for norms or clusters beforehand.
+    With noise on A only its ratio to the separation matters, since scaling A has no effect: that panel is constant
+    along its diagonals. ``rows_read`` includes ``rows_prepared``, the rows read for norms or clusters.
     """
 
     separations: tuple[float, ...] = (0.03, 0.06, 0.12, 0.25, 0.5, 1.0)
@@ -49,12 +49,12 @@ class MapFigure(Figure):
 
     @property
     def cells(self) -> list[tuple[Literal["A", "b"], float, float]]:
-        """What noise is on, separation and noise of all systems."""
+        """What noise is added to, separation, and noise of all systems."""
         return [(on, s, noise) for on, _, _ in PANELS for s in self.separations for noise in self.noises]
 
     @property
     def n_steps(self) -> int:
-        """One a system."""
+        """One per system."""
         return len(self.cells)
 
     def steps(self, seed: int) -> Iterator[tuple[str, list[Line]]]:
@@ -75,7 +75,7 @@ class MapFigure(Figure):
             yield f"separation {separation:g}, noise {noise:g} on {on}", lines
 
     def _found(self, points: list[Point], noise_on: str) -> tuple[float, float]:
-        """Return the rows to the goal where there is one, and the floor where there is one."""
+        """Return the rows to reach the goal and the final level of the error, whichever applies; else NaN."""
         if noise_on == "A":
             return rows_to(points, self.goal), np.nan
         return np.nan, floor_of(np.array([one.n_rows for one in points]), np.array([one.error for one in points]))
@@ -88,7 +88,7 @@ class MapFigure(Figure):
         )
 
     def draw(self, table: Columns) -> Picture:
-        """Draw a heat map of block over cluster-block with the winner of all three in each cell."""
+        """Plot a heat map of the ratio block / cluster-block with the best of the three methods in each cell."""
         picture = new_figure(13.0, 6.2)
         panels: Any = picture.subplots(1, len(PANELS), squeeze=False)[0]
         for axes, (on, name, title) in zip(panels, PANELS, strict=True):
@@ -126,9 +126,9 @@ class MapFigure(Figure):
 
 
 def _verdict(medians: dict[str, float], limit: float) -> tuple[float, str]:
-    """Return the factor block / cluster-block, and the words of a cell: the winner and the factor.
+    """Return the factor block / cluster-block, and the text of a cell: the best method and the factor.
 
-    A method that did not get there within the rows allowed needs at least those: the factor is a bound.
+    A method that did not reach the goal needs at least `limit` rows: the factor is then a bound.
     """
     known = {method: min(value, limit) for method, value in medians.items()}
     factor = known["block"] / known["cluster-block"]

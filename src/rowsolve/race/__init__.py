@@ -1,6 +1,6 @@
-"""A race: the time until x is as near to the solution as asked, for rowsolve and its peers.
+"""A race: the time until x reaches a given true error, for rowsolve and other solvers.
 
-The same code runs the corpus of ``benchmarks/`` and ``rowsolve race`` on your own files.
+The same code runs the corpus of ``benchmarks/``, and ``rowsolve race`` on the files of a user.
 
 May import: `experiments`, `parallel`, and the public names.
 """

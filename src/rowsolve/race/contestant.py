@@ -1,4 +1,4 @@
-"""What a contestant is to the race, and what it is told when it takes too long."""
+"""The base class of the contestants, and their time limit."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ import numpy as np
 
 __all__ = ["Contestant", "Deadline", "Finish", "TimeIsUp", "is_sparse"]
 
-TIGHTEST = 1e-16  # no tolerance below it means anything in float64
+TIGHTEST = 1e-16  # smaller tolerances are meaningless in float64
 
 
 class TimeIsUp(Exception):
-    """Raised inside a contestant that has used up its time."""
+    """Raised in a contestant whose time is up."""
 
 
 class Deadline:
-    """A time limit that begins now; call it now and then."""
+    """A time limit that starts now; call it regularly."""
 
     def __init__(self, seconds: float) -> None:
         self._end = time.perf_counter() + seconds
 
     def __call__(self, *_: Any) -> None:
-        """Raise `TimeIsUp` if it is."""
+        """Raise `TimeIsUp` if the time is up."""
         if time.perf_counter() > self._end:
             raise TimeIsUp
 
 
 @dataclass(frozen=True, eq=False)
 class Finish:
-    """What a contestant gives back.
+    """The result of a contestant.
 
     Attributes
     ----------
     x : ndarray
     status : str
-        How it ended in its own words. It is written down, not believed: x is judged by its true error.
+        Its own description of how it ended. It is recorded, but x is judged by its true error.
     passes : float, optional
-        How often A was read over, where that is known.
+        The number of passes over A, if known.
     outside : float
-        Seconds spent on compiling, which the clock leaves out.
+        Compile time in seconds, which is not counted.
     """
 
     x: np.ndarray
@@ -53,18 +53,19 @@ class Finish:
 
 
 class Contestant(ABC):
-    """Someone who solves A x = b, more exactly with every setting.
+    """A solver of A x = b, with a setting that determines its accuracy.
 
     Attributes
     ----------
     name : str
     library : str
-        The module that must be there.
+        The module that it needs.
     package : str
-        What to install to get it.
+        The package to install.
     knob : str
-        What a setting is: ``"tolerance"``, an amount of work such as ``"epochs"``, or empty if there is nothing to set.
+        The name of the setting: ``"tolerance"``, an amount of work such as ``"epochs"``, or empty if there is none.
     ours : bool
+        Whether it is part of rowsolve.
     """
 
     name: str
@@ -74,7 +75,7 @@ class Contestant(ABC):
     ours: ClassVar[bool] = False
 
     def settings(self, A: Any, error: float) -> Iterator[float]:
-        """Yield ever tighter settings: the asked error as a tolerance, then a tenth of it each time."""
+        """Yield increasingly tight settings: the required error as a tolerance, then a tenth of it, and so on."""
         tolerance = error
         while tolerance >= TIGHTEST:
             yield tolerance
@@ -82,23 +83,23 @@ class Contestant(ABC):
 
     @abstractmethod
     def run(self, A: Any, b: np.ndarray, setting: float, seconds: float) -> Finish:
-        """Solve; raise `TimeIsUp` after `seconds` if that can be found out on the way."""
+        """Solve the system; raise `TimeIsUp` after `seconds` if the solver can be interrupted."""
 
     def refusal(self, A: Any) -> str:
-        """Say why it cannot take part on `A`; empty if it can."""
+        """Return the reason why it cannot solve a system with `A`; empty if it can."""
         return ""
 
     def expected_seconds(self, A: Any) -> float:
-        """Predict the time of those that cannot be stopped on the way; 0 for the others."""
+        """Return the predicted time of a solver that cannot be interrupted; 0 for the others."""
         return 0.0
 
     def expected_bytes(self, A: Any) -> float:
-        """Predict the memory it takes besides A; 0 if that is little."""
+        """Return the predicted memory in addition to A; 0 if that is little."""
         return 0.0
 
 
 def is_sparse(A: Any) -> bool:
-    """Tell whether `A` is a sparse matrix of scipy."""
+    """Return whether `A` is a scipy sparse matrix or array."""
     from scipy import sparse
 
     return bool(sparse.issparse(A))

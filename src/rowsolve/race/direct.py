@@ -1,4 +1,4 @@
-"""Contestants that factor: exact, nothing to set, and not to be stopped on the way, so their time is predicted."""
+"""Direct solvers: they have no tolerance and cannot be interrupted, so their time is predicted."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from rowsolve.race.machine import seconds_for_flops
 
 __all__ = ["Cholesky", "LinearRegression", "Lstsq"]
 
-SECONDS_A_SPARSE_PRODUCT = 5e-9  # of two stored numbers in A.T @ A, on a core of 2020; only a prediction
+SECONDS_A_SPARSE_PRODUCT = 5e-9  # predicted time of a product of two stored entries in A.T @ A, on a core of 2020
 
 
 class Direct(Contestant):
-    """One run, one answer."""
+    """A direct solver, which needs a single run."""
 
     knob: ClassVar[str] = ""
 
     def settings(self, A: Any, error: float) -> Iterator[float]:
-        """Yield once."""
+        """Yield one setting, which is not used."""
         yield 0.0
 
     def run(self, A: Any, b: np.ndarray, setting: float, seconds: float) -> Finish:
-        """Solve."""
+        """Solve the system."""
         return Finish(self.solve(A, b, setting), "solved")
 
     @abstractmethod
@@ -35,35 +35,35 @@ class Direct(Contestant):
 
 
 class Lstsq(Direct):
-    """`numpy.linalg.lstsq`: singular values, by LAPACK's gelsd. It copies A."""
+    """`numpy.linalg.lstsq`: singular value decomposition by gelsd of LAPACK. It copies A."""
 
     name = "numpy lstsq"
     library = package = "numpy"
 
     def solve(self, A: Any, b: np.ndarray, setting: float) -> np.ndarray:
-        """Return the least-squares solution of least norm."""
+        """Return the minimum-norm least-squares solution."""
         return np.linalg.lstsq(A, b)[0]
 
     def refusal(self, A: Any) -> str:
-        """Refuse what it would have to copy into memory in another form."""
+        """Return a reason for matrices that it would have to copy into memory in another form."""
         if is_sparse(A):
-            return "takes no sparse matrices"
+            return "does not support sparse matrices"
         return "would copy the file into memory" if isinstance(A, np.memmap) else ""
 
     def expected_seconds(self, A: Any) -> float:
-        """QR of A, then the singular values of R."""
+        """Return the time of QR of A and of the singular value decomposition of R."""
         n_rows, n_columns = A.shape
         return seconds_for_flops(2.0 * n_rows * n_columns**2 + 12.0 * n_columns**3)
 
     def expected_bytes(self, A: Any) -> float:
-        """One copy in Fortran order, and the work space."""
+        """Return the size of a copy in Fortran order and of the workspace."""
         return 1.2 * A.nbytes + 24.0 * A.shape[1] ** 2
 
 
 class LinearRegression(Lstsq):
-    """`sklearn.linear_model.LinearRegression` without intercept: scipy's gelsd, after two copies of A.
+    """`sklearn.linear_model.LinearRegression` without intercept: gelsd by scipy, after two copies of A.
 
-    Its `tol` (1e-6 if not given) is the share of the largest singular value below which others count as zero.
+    Singular values below its `tol` (1e-6 by default) times the largest one are treated as zero.
     """
 
     name = "sklearn LinearRegression"
@@ -71,7 +71,7 @@ class LinearRegression(Lstsq):
     knob: ClassVar[str] = "tolerance"
 
     def settings(self, A: Any, error: float) -> Iterator[float]:
-        """Begin with its own tolerance, or with the asked error if that is tighter."""
+        """Yield its default tolerance first, or the required error if that is smaller."""
         yield from Contestant.settings(self, A, min(error, 1e-6))
 
     def solve(self, A: Any, b: np.ndarray, setting: float) -> np.ndarray:
@@ -84,23 +84,23 @@ class LinearRegression(Lstsq):
         return model.fit(A, b).coef_
 
     def refusal(self, A: Any) -> str:
-        """Refuse sparse matrices, for which it is no more than a name."""
+        """Return a reason for sparse matrices, for which it only calls another solver."""
         if is_sparse(A):
-            return "runs scipy lsqr on sparse matrices, which is in the race itself"
+            return "runs scipy lsqr on sparse matrices, which takes part itself"
         return super().refusal(A)
 
     def expected_bytes(self, A: Any) -> float:
-        """Two copies more than A."""
+        """Return the size of two copies of A and of the workspace."""
         return super().expected_bytes(A) + A.nbytes
 
 
 class Cholesky(Direct):
-    """The normal equations ``A.T @ A x = A.T @ b`` by Cholesky: one pass, and the condition of A squared."""
+    """The normal equations ``A.T @ A x = A.T @ b`` by Cholesky: one pass, but the condition number is squared."""
 
     name = "normal equations"
 
     def solve(self, A: Any, b: np.ndarray, setting: float) -> np.ndarray:
-        """Return x; raise if the Gram matrix is numerically not positive definite."""
+        """Return x; raise LinAlgError if the Gram matrix is numerically not positive definite."""
         from scipy.linalg import cho_factor, cho_solve
 
         gram = A.T @ A
@@ -109,7 +109,7 @@ class Cholesky(Direct):
         return cho_solve(cho_factor(gram, overwrite_a=True), A.T @ b)
 
     def expected_seconds(self, A: Any) -> float:
-        """Half of all products of two columns, and the factor."""
+        """Return the time of the upper triangle of the Gram matrix and of its factor."""
         n_columns = A.shape[1]
         factor = seconds_for_flops(n_columns**3 / 3.0)
         if is_sparse(A):
@@ -118,5 +118,5 @@ class Cholesky(Direct):
         return factor + seconds_for_flops(1.0 * A.shape[0] * n_columns**2)
 
     def expected_bytes(self, A: Any) -> float:
-        """Count the Gram matrix, and the sparse one that it is made of."""
+        """Return the size of the Gram matrix, both sparse and dense if A is sparse."""
         return (24.0 if is_sparse(A) else 8.0) * A.shape[1] ** 2

@@ -1,4 +1,4 @@
-"""Contestants that iterate: with a tolerance, or for a number of steps or epochs that grows until it is enough."""
+"""Iterative solvers: with a tolerance, or with a number of steps or epochs that is increased until it suffices."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from rowsolve.race.contestant import Contestant, Deadline, Finish, is_sparse
 
 __all__ = ["LSMR", "LSQR", "SGD", "Kaczmarz"]
 
-MANY = 10**9  # iterations: the clock ends a run, not a count
-GROWTH = 1.5  # of an amount of work that was not enough: the last is then at most half as much again as needed
-GROWN = 30  # times
+MANY = 10**9  # iterations: a run is limited by its time only
+GROWTH = 1.5  # factor for an amount of work that did not suffice: the final one is at most 1.5 times what is needed
+GROWN = 30  # times, at most
 
 
 class Bidiagonalisation(Contestant):
-    """A solver of `scipy.sparse.linalg` with ``atol = btol`` = the tolerance, no limit on condition or iterations."""
+    """A solver of `scipy.sparse.linalg` with ``atol = btol = setting``, without limits on condition or iterations."""
 
     solver: ClassVar[str]
-    limit: ClassVar[str]  # what it calls the most iterations
+    limit: ClassVar[str]  # the name of its maximum number of iterations
 
     def run(self, A: Any, b: np.ndarray, setting: float, seconds: float) -> Finish:
         """Iterate to the tolerance."""
@@ -46,7 +46,7 @@ class LSQR(Bidiagonalisation):
 
 
 class CountedProducts:
-    """A as scipy takes it, with the products it would make itself; counts them and watches the clock."""
+    """A as a LinearOperator with the same products, which counts them and checks the time limit."""
 
     def __init__(self, A: Any, seconds: float) -> None:
         from scipy.sparse.linalg import LinearOperator
@@ -73,9 +73,9 @@ def _growing(amount: int) -> Iterator[float]:
 class SGD(Contestant):
     """`sklearn.linear_model.SGDRegressor` without intercept and penalty, for 1, 2, 3, 5, 8, … epochs.
 
-    Its own learning rate (0.01, falling) makes x explode when a row has a squared norm above 200. It gets the constant
-    rate 1 / (largest squared norm of a row), found inside the clock: the largest that is safe for every row, and
-    for rows of equal norm a projection on each, which is the method of Kaczmarz.
+    With its default learning rate (0.01, decreasing) x diverges if the squared norm of a row is above 200. So the rate
+    is constant, 1 / (largest squared norm of a row), the computation of which is timed. It is the largest rate that is
+    safe for every row; for rows of equal norm a step is a projection on the row, as in the Kaczmarz method.
     """
 
     name = "sklearn SGDRegressor"
@@ -83,7 +83,7 @@ class SGD(Contestant):
     knob: ClassVar[str] = "epochs"
 
     def settings(self, A: Any, error: float) -> Iterator[float]:
-        """Let the number of epochs grow."""
+        """Yield increasing numbers of epochs."""
         yield from _growing(1)
 
     def run(self, A: Any, b: np.ndarray, setting: float, seconds: float) -> Finish:
@@ -106,9 +106,9 @@ def squared_norms(A: Any) -> np.ndarray:
 
 
 class Kaczmarz(Contestant):
-    """kaczmarz-algorithms: `SVRandom` without its stopping test, which would cost a pass after every step.
+    """`SVRandom` of kaczmarz-algorithms, without its stopping test, which would need a pass after every step.
 
-    The first number of steps is what the theory says for orthogonal columns, ``2 p log(1 / error)``; then it grows.
+    The first number of steps is the theoretical one for orthogonal columns, ``2 p log(1 / error)``.
     """
 
     name = "kaczmarz-algorithms"
@@ -116,11 +116,11 @@ class Kaczmarz(Contestant):
     knob: ClassVar[str] = "steps"
 
     def settings(self, A: Any, error: float) -> Iterator[float]:
-        """Let the number of steps grow."""
+        """Yield increasing numbers of steps."""
         yield from _growing(math.ceil(2.0 * A.shape[1] * max(1.0, math.log(1.0 / error))))
 
     def run(self, A: Any, b: np.ndarray, setting: float, seconds: float) -> Finish:
-        """Take `setting` steps."""
+        """Run `setting` steps."""
         import kaczmarz
 
         np.random.seed(0)  # noqa: NPY002 - the library draws from the global state
@@ -129,9 +129,9 @@ class Kaczmarz(Contestant):
         return Finish(np.asarray(x).ravel(), "all steps taken", setting / A.shape[0] + 2.0)
 
     def refusal(self, A: Any) -> str:
-        """Refuse files: it copies A."""
+        """Return a reason for memory-mapped files, as it copies A."""
         return "would copy the file into memory" if isinstance(A, np.memmap) else ""
 
     def expected_bytes(self, A: Any) -> float:
-        """Two copies, one of them with rows of norm 1."""
+        """Return the size of two copies of A, one of them normalised."""
         return 2.0 * (12.0 * A.nnz if is_sparse(A) else A.nbytes)

@@ -1,4 +1,4 @@
-"""Who is in the race, and who is not because it is not installed."""
+"""The solvers that take part in a race, and those that are not installed."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ PEERS: tuple[type[Contestant], ...] = (LSMR, LSQR, Cholesky, Lstsq, LinearRegres
 def line_up(
     methods: Sequence[str | Method] = (), threads: int | None = None, outliers: str = "keep"
 ) -> tuple[list[Contestant], dict[str, str]]:
-    """Return ``rowsolve auto``, `methods` of rowsolve (names or objects), all peers that are installed; and who is not.
+    """Return ``rowsolve auto``, other `methods` of rowsolve (names or instances), and all other installed solvers.
 
-    `outliers` is what ``rowsolve auto`` is told of them.
+    `outliers` is passed to ``rowsolve auto``.
 
     Returns
     -------
     contestants : list of Contestant
-        The first is the one that the others are compared with.
+        The first one is the one with which the others are compared.
     absent : dict
-        Name -> why it is not there.
+        The solvers that do not take part, with the reason.
     """
     ours = [Rowsolve(outliers=outliers, threads=threads)]
     ours += [Rowsolve(method, threads) for method in dict.fromkeys(methods) if method != "auto"]

@@ -1,4 +1,4 @@
-"""rowsolve in the race."""
+"""rowsolve as a contestant."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rowsolve.race.contestant import Contestant, Finish
 
 __all__ = ["Rowsolve"]
 
-MEMORY = "300MB"  # that may be used for a file
+MEMORY = "300MB"  # memory limit for a memory-mapped A
 
 
 @dataclass(frozen=True)
 class Rowsolve(Contestant):
-    """`rowsolve.solve` with one method; the same seed in every run, so that every run does the same."""
+    """`rowsolve.solve` with one method, with the same seed in every run, so that all runs are identical."""
 
     method: str | rowsolve.Method = "auto"
     threads: int | None = None
@@ -31,14 +31,14 @@ class Rowsolve(Contestant):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """The method after the library's name."""
+        """The name of the library and of the method."""
         return f"rowsolve {self.method if isinstance(self.method, str) else self.method.name}"
 
     def run(self, A: Any, b: np.ndarray, setting: float, seconds: float) -> Finish:
-        """Solve to ``rtol=setting``.
+        """Solve with ``rtol=setting``.
 
-        Not with `max_seconds`: what solve() then predicts depends on the load of the machine, so that two runs may
-        differ.
+        `max_seconds` is not used, as the decisions of solve() would then depend on the load of the machine, and runs
+        could differ.
         """
         end = time.perf_counter() + seconds
         solution = rowsolve.solve(
@@ -47,6 +47,6 @@ class Rowsolve(Contestant):
             callback=lambda _: time.perf_counter() > end,
         )  # fmt: skip
         if solution.status is rowsolve.Status.INTERRUPTED:
-            raise KeyboardInterrupt  # solve() gives back its x; here it ends the race
+            raise KeyboardInterrupt  # solve() returns x, but the race must end
         status = f"{solution.status.name} ({solution.method})"
         return Finish(solution.x, status, solution.passes, outside=solution.compile_seconds)

@@ -1,4 +1,4 @@
-"""A system and what a contestant's x is judged by: the known solution, or the least-squares one."""
+"""A system and the reference for the error of x: the known solution, or the least-squares solution."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ EPS = float(np.finfo(float).eps)
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """The x to reach.
+    """The reference solution.
 
     Attributes
     ----------
     x : ndarray
     words : str
-        Where it comes from.
+        How it was obtained.
     doubt : float
-        About how large its own relative error may be (a bound of first order, often too large); 0 if it is exact.
+        An estimate of its own relative error (a first-order bound, often too large); 0 if it is exact.
     """
 
     x: np.ndarray
@@ -39,7 +39,7 @@ class Reference:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A x = b with the x to reach."""
+    """A system A x = b and its reference solution."""
 
     A: Any
     b: np.ndarray
@@ -47,7 +47,7 @@ class Problem:
 
     def __post_init__(self) -> None:
         if not np.any(self.reference.x):
-            raise ValueError("the solution is x = 0, to which there is no relative error: nothing to race for.")
+            raise ValueError("the solution is x = 0, for which the relative error is not defined.")
 
     def error_of(self, x: np.ndarray) -> float:
         """Return ``norm(x - reference) / norm(reference)``; infinity if x is not finite."""
@@ -56,27 +56,27 @@ class Problem:
 
     @property
     def kind(self) -> str:
-        """How A is stored, in words."""
+        """How A is stored, as text."""
         if is_sparse(self.A):
             return f"sparse, {100.0 * self.A.nnz / math.prod(self.A.shape):.2g}% stored"
         return "memory map" if isinstance(self.A, np.memmap) else "dense"
 
 
 def known(x: np.ndarray) -> Reference:
-    """Return the solution that the system was made of."""
+    """Return a reference from the x with which the system was generated."""
     return Reference(np.asarray(x, dtype=float), "the solution that b was made of")
 
 
 def least_squares(A: Any, b: np.ndarray, seconds: float = math.inf) -> Reference:
-    """Return the least-squares solution (of least norm) by LAPACK, or by LSMR if that would take too long.
+    """Return the minimum-norm least-squares solution by LAPACK, or by LSMR if that would take too long.
 
-    LAPACK gets ``[A b]`` piece by piece, ``R = qr([R; piece])``, so that neither a copy of a large A nor of a file is
-    made; Householder's QR is stable, and so is x from the R of ``[A b]``.
+    The QR factorization of ``[A b]`` is computed piece by piece, ``R = qr([R; piece])``, so that no copy of a large A,
+    or of a file, is made. Householder QR is stable, and so is the x computed from R.
 
     Raises
     ------
     ValueError
-        If A is not finite, or if even LSMR takes longer than `seconds`.
+        If A is not finite, or if LSMR takes longer than `seconds`, too.
     """
     n_rows, n_columns = A.shape
     needed = 8.0 * (_piece_rows(n_columns) + 3 * n_columns) * n_columns
@@ -100,7 +100,7 @@ def _by_qr(A: Any, b: np.ndarray) -> Reference:
     inverse_condition = lapack.dtrcon(square)[0] if len(R) >= n_columns else 0.0
     if inverse_condition <= EPS * n_columns:
         x = np.linalg.lstsq(R[:, :-1], R[:, -1])[0]
-        return Reference(x, "the least-squares solution of least norm by LAPACK (the columns of A are dependent)")
+        return Reference(x, "the minimum-norm least-squares solution by LAPACK (the columns of A are dependent)")
     x = solve_triangular(square, R[:n_columns, -1])
     misfit = abs(R[n_columns, -1]) if len(R) > n_columns else 0.0
     condition = 1.0 / inverse_condition
@@ -113,14 +113,14 @@ def _by_lsmr(A: Any, b: np.ndarray, seconds: float, too_much: str) -> Reference:
         x = LSMR().run(A, b, 1e-14, seconds).x
     except TimeIsUp:
         raise ValueError(
-            f"no reference was found to judge by: LAPACK would take {too_much}, and LSMR took more than {seconds:g} s; "
-            "allow more with --limit."
+            f"no reference solution was found: LAPACK would take {too_much}, and LSMR took more than {seconds:g} s. "
+            "Try a larger --limit."
         ) from None
     return Reference(x, f"LSMR with a tolerance of 1e-14, because LAPACK would take {too_much}")
 
 
 def _piece_rows(n_columns: int) -> int:
-    """Return the rows of a piece: enough that going over R again costs little."""
+    """Return the number of rows of a piece, so large that factoring R again costs little."""
     return max(2 * n_columns, 2048)
 
 
@@ -138,7 +138,7 @@ def _pieces(A: Any, b: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def tiny_like(A: Any) -> tuple[Any, np.ndarray]:
-    """Return a system of 40 equations in 4 unknowns, of the same kind as `A` to a compiler."""
+    """Return a system of 40 equations in 4 unknowns, with the types and memory layout of `A`."""
     from scipy import sparse
 
     values = np.random.default_rng(0).standard_normal((40, 4)).astype(A.dtype)

@@ -1,4 +1,4 @@
-"""Results in words and as a table of Markdown."""
+"""Results of a race as text and as a Markdown table."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = [
     "verdict",
 ]
 
-BUSY = 0.3  # cores that others use; more spoils the times, those of several threads most
+BUSY = 0.3  # cores used by other programs above which times are unreliable, most of all with several threads
 
 
 def ratio_in_words(ratio: float) -> str:
-    """Return a ratio to three figures; ``only rowsolve`` for infinity, ``never`` for 0, ``nobody`` for NaN."""
+    """Return a ratio to three digits; ``only rowsolve`` for infinity, ``never`` for 0, ``nobody`` for NaN."""
     if math.isnan(ratio):
         return "nobody"
     if math.isinf(ratio):
@@ -31,18 +31,18 @@ def ratio_in_words(ratio: float) -> str:
 
 
 def seconds_in_words(seconds: float) -> str:
-    """Return seconds to three figures."""
+    """Return seconds to three digits; ``never`` for infinity."""
     return f"{_three_figures(seconds)} s" if math.isfinite(seconds) else "never"
 
 
 def _three_figures(value: float) -> str:
-    """Return `value` to three figures, without an exponent and without figures that say nothing."""
+    """Return `value` to three significant digits, without an exponent."""
     digits = 2 if value == 0.0 else max(0, 2 - math.floor(math.log10(abs(value))))
     return f"{value:,.{min(digits, 5)}f}"
 
 
 def outcome_in_words(outcome: Outcome) -> str:
-    """Say what became of a contestant that did not get there; empty if it did."""
+    """Return the outcome of a contestant that did not reach the error, as text; empty if it did."""
     if outcome.verdict == SKIPPED:
         return f"skipped: {outcome.why}"
     if outcome.verdict == NEVER:
@@ -52,7 +52,7 @@ def outcome_in_words(outcome: Outcome) -> str:
 
 
 def verdict(result: Result) -> str:
-    """Say who won and by what factor."""
+    """Return the winner and its factor, as text."""
     ours, peer = result.ours, result.best_peer
     wanted = f"a true relative error of {result.error:g}"
     if ours.verdict != REACHED:
@@ -67,7 +67,7 @@ def verdict(result: Result) -> str:
 
 
 def machine_in_words(machine: dict[str, Any]) -> str:
-    """Return what matters most of a machine, in one line."""
+    """Return the most important properties of a machine, in one line."""
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     memory = f", {machine['memory_gb']:.0f} GB" if machine.get("memory_gb") else ""
     cores = f"{machine['cores']} core{'s' if machine['cores'] != 1 else ''}"
@@ -76,7 +76,7 @@ def machine_in_words(machine: dict[str, Any]) -> str:
 
 
 def results_as_markdown(results: Sequence[Result]) -> str:
-    """Return the table of the README: each case with the best peer, and what the figures were made on."""
+    """Return the table of the README: each case with the best peer, and the machine."""
     lines = ["| case | size | rowsolve | best other | its time | ratio | target |", "|---|---|---|---|---|---|---|"]
     lines += [f"| {' | '.join(_cells(result))} |" for result in results]
     setups = dict.fromkeys((result.threads, machine_in_words(result.machine)) for result in results)
@@ -106,7 +106,7 @@ def _cells(result: Result) -> list[str]:
 
 
 def target_in_words(result: Result) -> str:
-    """Say what was to be reached, and whether it was."""
+    """Return the target ratio and whether it was met, as text."""
     if result.target is None:
         return ""
     passes = ""

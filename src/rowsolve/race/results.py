@@ -1,4 +1,4 @@
-"""What a race found, to be written down and read again."""
+"""The results of a race, which can be stored as JSON."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ REACHED, NEVER, SKIPPED = "reached", "never", "skipped"
 
 @dataclass(frozen=True)
 class Attempt:
-    """One run while the loosest setting was looked for that is tight enough.
+    """One run of the search for the loosest setting that is tight enough.
 
-    `error` is None if there was no x, because the time was up or an error was raised; `status` says which.
+    `error` is None if there is no x, because the time was up or an exception was raised; `status` tells which.
     """
 
     setting: float
@@ -29,23 +29,22 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one contestant.
+    """The outcome of one contestant.
 
     Attributes
     ----------
-    verdict : str
-        ``"reached"``, ``"never"`` or ``"skipped"``.
+    verdict : {"reached", "never", "skipped"}
     why : str
-        For the last two: the reason, in words.
+        The reason, for ``"never"`` and ``"skipped"``.
     setting : float or None
-        The one that was timed.
+        The setting that was timed.
     seconds : tuple of float
-        Every timed run, first that of the search; the least counts. It is the only one if it was too slow to be
-        repeated.
+        The times of all timed runs, that of the search first; the shortest one counts. There is only one if the run was
+        too slow to be repeated.
     error : float or None
-        The largest true error of the timed runs; for ``"never"`` the least one that was reached.
+        The largest true error of the timed runs; for ``"never"`` the smallest one that was reached.
     attempts : tuple of Attempt
-        The search.
+        The runs of the search.
     """
 
     name: str
@@ -62,32 +61,32 @@ class Outcome:
 
     @property
     def best(self) -> float:
-        """The least time; infinity if the error was never reached."""
+        """The shortest time; infinity if the error was not reached."""
         return min(self.seconds) if self.verdict == REACHED else math.inf
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Outcome:
-        """Undo `dataclasses.asdict` and JSON."""
+        """Return an outcome from the dict that `dataclasses.asdict` and JSON have made of it."""
         attempts = tuple(Attempt(**one) for one in values["attempts"])
         return cls(**{**values, "seconds": tuple(values["seconds"]), "attempts": attempts})
 
 
 @dataclass(frozen=True)
 class Result:
-    """A whole race.
+    """The result of a race.
 
-    The ratio of a peer is its time over ours; above 1 we are faster. Ours is ``rowsolve auto``, the first outcome.
+    The ratio of a peer is its time over ours, that of ``rowsolve auto``, the first outcome. Above 1 we are faster.
 
     Attributes
     ----------
     target : float or None
-        The ratio to the best peer that is to be reached.
+        The required ratio to the best peer.
     target_passes : float or None
-        How many times more often than ours `scipy lsqr` is to read A.
+        The required ratio of the passes over A of `scipy lsqr` to ours.
     limit : float or None
-        Seconds that one run was allowed.
+        The time limit of one run in seconds.
     busy : float or None
-        Cores that other programs kept busy just before; where it is not near 0 the times mean little.
+        Cores that other programs used just before the race; unless it is near 0 the times are unreliable.
     """
 
     case: str
@@ -113,16 +112,16 @@ class Result:
 
     @property
     def peers(self) -> tuple[Outcome, ...]:
-        """The outcomes of all that are not rowsolve."""
+        """The outcomes of all solvers except rowsolve."""
         return tuple(one for one in self.outcomes if not one.ours)
 
     @property
     def best_peer(self) -> Outcome | None:
-        """The quickest peer that reached the error, if any."""
+        """The fastest peer that reached the error, if any."""
         return min((one for one in self.peers if one.verdict == REACHED), key=lambda one: one.best, default=None)
 
     def ratio(self, peer: Outcome | None) -> float:
-        """Return the time of `peer` over ours: infinity if only we got there, 0 if only it did, NaN if neither."""
+        """Return the time of `peer` over ours: infinity if only we reached the error, 0 if only it did, else NaN."""
         theirs = math.inf if peer is None else peer.best
         if math.isinf(self.ours.best):
             return math.nan if math.isinf(theirs) else 0.0
@@ -135,7 +134,7 @@ class Result:
 
     @property
     def passes_ratio(self) -> float | None:
-        """How many times more often than ours `scipy lsqr` read A; None if that is not known."""
+        """The passes over A of `scipy lsqr` over ours; None if unknown."""
         lsqr = next((one for one in self.peers if one.name == "scipy lsqr"), None)
         if lsqr is None or not lsqr.passes or not self.ours.passes:
             return None
@@ -143,24 +142,24 @@ class Result:
 
     @property
     def on_target(self) -> bool | None:
-        """Whether all targets are met; None if there are none. Where nobody reached the error, none is."""
+        """Whether all targets are met; None if there are none. If nobody reached the error, they are not."""
         if self.target is None:
             return None
         enough = self.target_passes is None or (self.passes_ratio or 0.0) >= self.target_passes
         return self.best_ratio >= self.target and enough
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values that JSON knows."""
+        """Return plain values that can be stored as JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Result:
-        """Undo `as_dict` and JSON."""
+        """Return a result from the dict that `as_dict` and JSON have made of it."""
         return cls(**{**values, "outcomes": tuple(Outcome.from_dict(one) for one in values["outcomes"])})
 
 
 def as_document(results: Iterable[Result]) -> dict[str, Any]:
-    """Return `results` as one JSON document; machines that several races share are written once."""
+    """Return `results` as one JSON document, with each machine stored once."""
     machines: list[dict[str, Any]] = []
     cases = {}
     for result in results:
@@ -171,14 +170,14 @@ def as_document(results: Iterable[Result]) -> dict[str, Any]:
 
 
 def of_document(document: dict[str, Any]) -> list[Result]:
-    """Undo `as_document`.
+    """Return the results in a document that `as_document` has made.
 
     Raises
     ------
     ValueError
-        If it is of another format.
+        If the document has another format.
     """
     if document.get("format") != FORMAT:
-        raise ValueError(f"expected results of format {FORMAT}, got {document.get('format')!r}: run the race anew.")
+        raise ValueError(f"expected results of format {FORMAT}, got {document.get('format')!r}. Run the race again.")
     machines = document["machines"]
     return [Result.from_dict({**one, "machine": machines[one["machine"]]}) for one in document["cases"].values()]

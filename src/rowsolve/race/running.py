@@ -1,4 +1,4 @@
-"""The race itself: find each one's loosest setting that is tight enough, then time them in turns."""
+"""The race: find the loosest setting of each contestant that is tight enough, then time them in turns."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from rowsolve.race.results import NEVER, REACHED, SKIPPED, Attempt, Outcome
 
 __all__ = ["Rules", "run_race"]
 
-TOO_SLOW_TO_REPEAT = 10.0  # times the best of the search
-CHEAP_TO_REPEAT = 1.0  # seconds: below, it is run twice at least, because the machine may have hiccupped
-REST = 0.15  # seconds before each run: those of OpenBLAS spin for 0.11 s more on cores that others need
-STALLED = 3  # runs in a row that came no nearer
-RUNS_IN_TIME = 2.0  # the search of one contestant, and all rounds but the first, in time limits
+TOO_SLOW_TO_REPEAT = 10.0  # times the best time of the search
+CHEAP_TO_REPEAT = 1.0  # seconds: shorter runs are repeated at least once, because a single time may be disturbed
+REST = 0.15  # seconds before each run, because OpenBLAS threads keep spinning for 0.11 s on cores that others need
+STALLED = 3  # consecutive runs without improvement
+RUNS_IN_TIME = 2.0  # limit on the search of one contestant, and on all rounds but the first, in time limits of a run
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What is asked of everybody.
+    """The conditions, which are the same for all contestants.
 
     Attributes
     ----------
     error : float
         The true relative error of x to reach.
     repeats : int
-        Rounds in which they take turns. The run of the search that got there counts as well.
+        Number of rounds in which the contestants are timed in turns. The successful run of the search counts, too.
     limit : float
-        Seconds that one run may take.
+        Time limit of one run in seconds.
     threads : int
-        For BLAS and for rowsolve.
+        Number of threads of BLAS and of rowsolve.
     """
 
     error: float = 1e-6
@@ -52,12 +52,12 @@ def run_race(
     rules: Rules,
     tell: Callable[[str], object] = lambda _: None,
 ) -> tuple[Outcome, ...]:
-    """Return what became of each contestant, in the same order.
+    """Return the outcome of each contestant, in the same order.
 
-    `tell` is called with a few words about what is going on.
+    `tell` is called with a short text about the progress.
     """
     with blas_threads(rules.threads), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # whatever they warn of, x is judged by its true error
+        warnings.simplefilter("ignore")  # x is judged by its true error
         found = []
         for contestant in contestants:
             tell(f"{contestant.name}: looking for its setting")
@@ -66,14 +66,14 @@ def run_race(
 
 
 def _qualify(problem: Problem, contestant: Contestant, rules: Rules) -> Outcome:
-    """Run at tighter and tighter settings until the true error is reached, or it is clear that it never will."""
+    """Run with increasingly tight settings until the true error is reached, or until it is clear that it will not."""
     start = Outcome(contestant.name, contestant.ours, contestant.knob, SKIPPED)
     reason = _reason_to_skip(problem, contestant, rules)
     if reason:
         return replace(start, why=reason)
     _warm_up(problem, contestant)
     attempts: list[Attempt] = []
-    why = f"no {contestant.knob} was enough" if contestant.knob else "it is as exact as it gets"
+    why = f"no {contestant.knob} was sufficient" if contestant.knob else "there is no tighter setting"
     for setting in contestant.settings(problem.A, rules.error):
         why_not = _reason_to_stop(attempts, setting, contestant, rules)
         if why_not:
@@ -103,31 +103,31 @@ def _reason_to_skip(problem: Problem, contestant: Contestant, rules: Rules) -> s
         return refusal
     expected, available = contestant.expected_bytes(problem.A), free_memory()
     if expected > 0.8 * available:
-        return f"about {expected / 1e9:.1f} GB more memory expected, {available / 1e9:.1f} GB there"
+        return f"about {expected / 1e9:.1f} GB more memory expected, {available / 1e9:.1f} GB available"
     seconds = contestant.expected_seconds(problem.A)
     return f"about {seconds:.0f} s expected" if seconds > rules.limit else ""
 
 
 def _reason_to_stop(attempts: list[Attempt], setting: float, contestant: Contestant, rules: Rules) -> str:
-    """Say why a run with the next `setting` would be in vain; empty if it would not."""
+    """Return the reason why a run with the next `setting` would be useless; empty if there is none."""
     if not attempts:
         return ""
     if attempts[-1].seconds >= rules.limit:
         return f"time limit: {rules.limit:g} s"
     if sum(one.seconds for one in attempts) > RUNS_IN_TIME * rules.limit:
         return f"time limit: {RUNS_IN_TIME * rules.limit:g} s in all"
-    if contestant.knob not in ("", "tolerance"):  # work, so the time of the next run is known
+    if contestant.knob not in ("", "tolerance"):  # an amount of work, so the time of the next run is known
         next_seconds = attempts[-1].seconds * setting / attempts[-1].setting
         if next_seconds > rules.limit:
             return f"time limit: {setting:g} {contestant.knob} would take about {next_seconds:.0f} s"
     errors = [one.error for one in attempts if one.error is not None]
     if len(errors) > STALLED and min(errors[-STALLED:]) > 0.99 * min(errors[:-STALLED]):
-        return f"no nearer in {STALLED} tighter runs"
+        return f"no improvement in {STALLED} tighter runs"
     return ""
 
 
 def _warm_up(problem: Problem, contestant: Contestant) -> None:
-    """Import and compile what it needs. What goes wrong on a tiny system is found out on the real one."""
+    """Import and compile what a contestant needs. Errors are ignored here, as they will occur again in the race."""
     A, b = tiny_like(problem.A)
     with suppress(Exception):
         contestant.run(A, b, next(contestant.settings(A, 0.1)), 10.0)
@@ -140,7 +140,7 @@ def _attempt(problem: Problem, contestant: Contestant, setting: float, limit: fl
         finish = contestant.run(problem.A, problem.b, setting, limit)
     except TimeIsUp:
         return Attempt(setting, time.perf_counter() - started, None, f"time limit: {limit:g} s")
-    except Exception as problem_met:  # anything that a library may raise is its result
+    except Exception as problem_met:  # an exception of a library is its result
         seconds, words = time.perf_counter() - started, " ".join(str(problem_met).split())
         return Attempt(setting, seconds, None, f"raised {type(problem_met).__name__}: {words}"[:200])
     seconds = time.perf_counter() - started - finish.outside
@@ -157,7 +157,7 @@ def _rounds(
     rules: Rules,
     tell: Callable[[str], object],
 ) -> tuple[Outcome, ...]:
-    """Time those that got there, taking turns; return the outcomes with all times."""
+    """Time the contestants that reached the error, in turns; return the outcomes with all times."""
     runs: list[list[Attempt]] = [[] for _ in found]
     started = time.perf_counter()
     for number in range(rules.repeats):
@@ -166,13 +166,13 @@ def _rounds(
         for i in _still_racing(found, runs, number):
             tell(f"{found[i].name}: round {number + 1} of {rules.repeats}")
             setting = found[i].setting
-            assert setting is not None  # it got there
+            assert setting is not None  # it reached the error
             runs[i].append(_attempt(problem, contestants[i], setting, rules.limit))
     return tuple(_with_times(one, mine, rules) if mine else one for one, mine in zip(found, runs, strict=True))
 
 
 def _still_racing(found: list[Outcome], runs: list[list[Attempt]], number: int) -> list[int]:
-    """Return who runs in this round: not who is hopelessly slow, unless it was seen only once and is soon run again."""
+    """Return who runs in this round: all but those that are too slow, unless they ran only once and are fast to run."""
     best = {
         i: min([one.best, *(run.seconds for run in runs[i])]) for i, one in enumerate(found) if one.verdict == REACHED
     }
@@ -181,7 +181,7 @@ def _still_racing(found: list[Outcome], runs: list[list[Attempt]], number: int) 
 
 
 def _with_times(outcome: Outcome, runs: list[Attempt], rules: Rules) -> Outcome:
-    """Return `outcome` with the timed runs; a run that missed (threads may differ from run to run) spoils it."""
+    """Return `outcome` with the timed runs; it is ``"never"`` if one of them missed the error, as threads may cause."""
     missed = next((one for one in runs if one.error is None or one.error > rules.error), None)
     if missed is not None:
         return replace(
