@@ -94,7 +94,7 @@ def test_race__takes_sparse_matrices(folder):
     io.mmwrite("A.mtx", sparse.coo_array(np.where(np.abs(A) > 0.3, A, 0.0)))
     result = run("A.mtx", "b.npy", "--repeats", 1, "--error", 1e-3)
     assert "600 x 6 (sparse, 77% stored)" in result.output
-    assert "skipped: takes no sparse" in result.output
+    assert "skipped: does not support sparse" in result.output
 
 
 def test_race__leaves_a_large_file_where_it_is(folder, monkeypatch):
