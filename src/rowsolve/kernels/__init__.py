@@ -1,6 +1,6 @@
-"""Compiled loops: arrays in, arrays out.
+"""Compiled loops over arrays.
 
-They are written against the primitives of `rows`, so that each runs on dense and on sparse rows.
+They use the primitives of `rows`, so that each of them works for dense and for sparse rows.
 
 May import: `compiled`.
 """

@@ -1,7 +1,6 @@
-"""Projections on blocks that are factored once and used again.
+"""Projections on blocks whose factors are kept and reused.
 
-Not by BLAS: on a machine that others use as well, its threads wait for each other a hundred times longer than a block
-takes.
+BLAS is not used: on a busy machine its threads wait for each other a hundred times longer than a block takes.
 """
 
 from __future__ import annotations
@@ -14,21 +13,21 @@ from rowsolve.compiled.jit import kernel, row_primitive
 from rowsolve.kernels.blocks import add_block, factor_gram, solve_triangles
 from rowsolve.kernels.rows import CSRRows, DenseRows, add_row, row_dot, row_products, usable_norm_sq
 
-_TALL, _WIDE = 4, 2  # rows by rows whose products are summed up at once: as many as there are registers for
-_STRIP = 512  # columns that stay in the first cache while they are multiplied
+_TALL, _WIDE = 4, 2  # rows by rows whose products are accumulated at once, limited by the number of registers
+_STRIP = 512  # columns that stay in the first-level cache while they are multiplied
 
 
 class FactorRoom(NamedTuple):
-    """Working arrays to factor blocks, and to project on them."""
+    """Workspace to factor blocks, and to project on them."""
 
-    values: np.ndarray  # the normalised rows of a block, and some of zeros; for sparse rows one of zeros
+    values: np.ndarray  # the normalised rows of a block, padded with rows of zeros; a row of zeros for sparse rows
     gram: np.ndarray
     gaps: np.ndarray
     steps: np.ndarray
 
 
 def factor_room(rows: DenseRows | CSRRows, block_size: int, n_columns: int) -> FactorRoom:
-    """Return working arrays for blocks of up to `block_size` rows."""
+    """Return a workspace for blocks of up to `block_size` rows."""
     padded = -(-block_size // _TALL) * _TALL
     return FactorRoom(
         values=np.zeros((1 if isinstance(rows, CSRRows) else padded, n_columns)),
@@ -78,7 +77,7 @@ def _add_products(values, s, t, gram):  # gram: INOUT
 
 
 def _gram_csr(rows, block, scale, room):
-    """One row written out in full makes a product of two rows a `row_dot`."""
+    """Write one row as a dense vector, so that the product of two rows is a `row_dot`."""
     spread = room.values[0]
     for s in range(block.size):
         add_row(rows, block[s], 1.0, spread)
@@ -92,15 +91,15 @@ _GRAM: dict[type, Any] = {DenseRows: _gram_dense, CSRRows: _gram_csr}
 
 @row_primitive(_GRAM)
 def _fill_gram(rows, block, scale, room):  # room: INOUT
-    """Fill the lower half of ``room.gram`` with the products of the normalised rows of `block`."""
+    """Fill the lower triangle of ``room.gram`` with the products of the normalised rows of `block`."""
     _GRAM[type(rows)](rows, block, scale, room)
 
 
 @kernel
 def factor_block(rows, b, block, ridge, scale, factor, room, odd):  # scale, factor, room, odd: INOUT
-    """Fill `scale` with ``1 / norm(a_i)``, 0 for a row that defines no hyperplane, and `factor`.
+    """Fill `factor`, and `scale` with ``1 / norm(a_i)``, or 0 for a row that does not define a hyperplane.
 
-    `factor` is that of ``A_t @ A_t.T + ridge * I`` (see `factor_gram`), A_t being the normalised rows.
+    `factor` is that of ``A_t @ A_t.T + ridge * I`` (see `factor_gram`), where A_t are the normalised rows.
     """
     for s in range(block.size):
         norm_sq = usable_norm_sq(rows, b, block[s], odd)
@@ -113,7 +112,7 @@ def factor_block(rows, b, block, ridge, scale, factor, room, odd):  # scale, fac
 
 @kernel
 def project_on_factored(rows, b, block, scale, factor, iterates, moves, room):  # moves, room: INOUT
-    """Fill `moves` with the steps of x and of the probe onto `block`, as `factor_block` left it."""
+    """Fill `moves` with the steps of x and the probe onto `block`, which `factor_block` has factored."""
     gaps, size = room.gaps[: block.size], block.size
     row_products(rows, block, 0, size, iterates, gaps)
     for s in range(size):

@@ -1,4 +1,4 @@
-"""Projections onto several rows at once."""
+"""Projections onto blocks of rows."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from rowsolve.kernels.rows import (
 )
 from rowsolve.kernels.sweep import measure_two
 
-# A row whose squared sine to the span of the rows before it is below this says nothing that float64 can use: it is
-# left out of its block. (A ridge instead would turn contradicting parallel rows into enormous steps.)
+# A row is left out of its block if its squared sine to the span of the previous rows is below this, as it then adds no
+# information in float64. (With a ridge instead, inconsistent parallel rows would cause huge steps.)
 DEPENDENT = 1e-8
 
 
 class BlockRoom(NamedTuple):
-    """Working arrays for blocks of at most ``scale.size`` rows; the first axis of gaps and steps is x, the probe."""
+    """Workspace for blocks of at most ``scale.size`` rows; the first axis of gaps and steps is for x and the probe."""
 
-    scale: np.ndarray  # 1 / norm(a_i), or 0 for a row that defines no hyperplane
+    scale: np.ndarray  # 1 / norm(a_i), or 0 for a row that does not define a hyperplane
     gram: np.ndarray  # of the normalised rows
     factor: np.ndarray
     gaps: np.ndarray
     steps: np.ndarray
-    spread: np.ndarray  # one row, written out in full
+    spread: np.ndarray  # one row as a dense vector
 
 
 def block_room(block_size: int, n_columns: int, n_iterates: int = 2) -> BlockRoom:
-    """Return working arrays for blocks of up to `block_size` rows, which act on so many iterates."""
+    """Return a workspace for blocks of up to `block_size` rows and `n_iterates` iterates."""
     square = (block_size, block_size)
     return BlockRoom(
         scale=np.empty(block_size),
@@ -52,8 +52,8 @@ def block_room(block_size: int, n_columns: int, n_iterates: int = 2) -> BlockRoo
 def project_blocks(rows, b, order, sizes, iterates, drops, room, odd):  # iterates, drops, room, odd: INOUT
     """Project x and the probe onto one block of rows after another; fill `drops`.
 
-    Blocks are consecutive pieces of `order` with the given `sizes`. The step is ``pinv(A_t) (b_t - A_t x)``,
-    through the Gram matrix of the normalised rows, so that scaling an equation changes nothing.
+    Blocks are consecutive pieces of `order` with the given `sizes`. The step is ``pinv(A_t) (b_t - A_t x)``, computed
+    from the Gram matrix of the normalised rows, so that the scale of an equation does not matter.
     """
     drops[:] = 0.0
     start = 0
@@ -98,7 +98,7 @@ def _four_products(values, i, k, u, v):
 
 
 def _measure_dense(rows, b, order, size, x, z, room, odd):
-    """Read the rows two by two, asking for those of the next block; then take the products of two with two others."""
+    """Measure two rows at a time, prefetching those of the next block; then compute products of pairs of rows."""
     values, even = rows.values, size // 2 * 2
     for s in range(0, even, 2):
         i, k, ahead = order[s], order[s + 1], min(s + size, order.size - 2)
@@ -125,7 +125,7 @@ def _measure_dense(rows, b, order, size, x, z, room, odd):
 
 
 def _measure_singly(rows, b, order, size, x, z, room, odd):
-    """One row written out in full makes a product of two rows a `row_dot`."""
+    """Write one row as a dense vector, so that the product of two rows is a `row_dot`."""
     for s in range(size):
         norm_sq, dot_x, dot_z = measure_row(rows, order[s], x, z)
         _note_row(room, s, b, order[s], norm_sq, dot_x, dot_z, odd)
@@ -141,12 +141,12 @@ _MEASURE: dict[type, Any] = {DenseRows: _measure_dense, CSRRows: _measure_singly
 
 @row_primitive(_MEASURE)
 def measure_block(rows, b, order, size, x, z, room, odd):
-    """Fill scale, gram and gaps for the first `size` rows of `order`; those after them come next."""
+    """Fill scale, gram and gaps for the first `size` rows of `order`; the rows after them may be prefetched."""
     _MEASURE[type(rows)](rows, b, order, size, x, z, room, odd)
 
 
 def _add_dense(rows, block, steps, x, z):
-    """Add four rows at a time, so that x and z are stored a quarter as often."""
+    """Add four rows at a time, so that x and z are loaded and stored a quarter as often."""
     for s in range(0, block.size - 3, 4):
         first, second = rows.values[block[s]], rows.values[block[s + 1]]
         third, fourth = rows.values[block[s + 2]], rows.values[block[s + 3]]
@@ -177,7 +177,7 @@ def add_block(rows, block, steps, x, z):  # x, z: INOUT
 
 @kernel
 def factor_gram(count, gram, factor):  # factor: INOUT
-    """Factor a Gram matrix by Cholesky, with inverse pivots on the diagonal; zero leaves a dependent row out."""
+    """Factor a Gram matrix by Cholesky, with inverse pivots on the diagonal; a zero pivot excludes a dependent row."""
     for s in range(count):
         row = factor[s]
         for t in range(s + 1):
@@ -192,7 +192,7 @@ def factor_gram(count, gram, factor):  # factor: INOUT
 
 @kernel
 def solve_triangles(count, factor, steps):  # steps: INOUT
-    """Solve for `steps`, given the right-hand side in their place and the factor of `factor_gram`."""
+    """Solve for `steps` in place, from the right-hand side in `steps` and the factor of `factor_gram`."""
     for s in range(count):
         row, total = factor[s], steps[s]
         for k in range(s):
@@ -207,7 +207,7 @@ def solve_triangles(count, factor, steps):  # steps: INOUT
 
 @kernel
 def solve_for_steps(count, room, c):
-    """Fill the steps from the gaps of iterate `c`; return ``2 <step, e> - norm(step)**2``: what its error loses."""
+    """Fill the steps from the gaps of iterate `c`; return ``2 <step, e> - norm(step)**2``, the drop of its error."""
     gaps, steps = room.gaps[c], room.steps[c]
     steps[:count] = gaps[:count]
     solve_triangles(count, room.factor, steps)

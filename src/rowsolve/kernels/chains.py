@@ -1,10 +1,10 @@
-"""Several chains of projections side by side, brought together again and again.
+"""Several chains of projections that run in parallel and are combined regularly.
 
-All chains start from the same x, on different rows. A chain that has moved by ``d`` with squared steps summing up to
-``S`` knows ``<d, x* - x> = (S + norm(d)**2) / 2``, although nobody knows ``x*``. So the point of the span of all moves
-that is nearest to ``x*`` is found by a projection, as if each chain were a row of a block.
+All chains start from the same x, on different rows. For a chain that has moved by ``d``, with squared steps that sum to
+``S``, ``<d, x* - x> = (S + norm(d)**2) / 2`` is known, although ``x*`` is not. So the point nearest to ``x*`` in the
+span of all moves is computed by a projection, as if each chain were a row of a block.
 
-Between two meetings every chain goes one leg of its way (see `rowsolve.kernels.rounds`).
+A leg is the part of a chain between two such combinations (see `rowsolve.kernels.rounds`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rowsolve.kernels.sweep import sweep_first
 
 
 class Legs(NamedTuple):
-    """Where legs are gone: x and the probe, what they gained, odd rows. Two sets take turns from round to round."""
+    """The results of legs: x and the probe, their drops, and odd rows. Two sets alternate from round to round."""
 
     iterates: np.ndarray  # (2, n_places, 2, p)
     gained: np.ndarray  # (2, n_places, 2)
@@ -29,7 +29,7 @@ class Legs(NamedTuple):
 
 
 class Posts(NamedTuple):
-    """Where a thread keeps what all chains have come to at the start of a round. Two sets take turns."""
+    """The combined state of all chains at the start of a round, a copy per thread. Two sets alternate."""
 
     start: np.ndarray  # (2, n_chains, 2, p)
     drops: np.ndarray  # (2, n_chains, 2)
@@ -37,7 +37,7 @@ class Posts(NamedTuple):
 
 
 class ChainRoom(NamedTuple):
-    """Where one thread works."""
+    """The workspace of a thread."""
 
     moves: np.ndarray  # (n_chains, p)
     dots: BlockRoom
@@ -46,7 +46,7 @@ class ChainRoom(NamedTuple):
 
 
 def chain_rooms(n_chains: int, n_columns: int, block_size: int) -> tuple[Legs, Posts, list[ChainRoom]]:
-    """Return arrays for `n_chains` to be gone by as many threads."""
+    """Return the arrays for `n_chains` chains on as many threads."""
     n_places = n_places_of(n_chains)
     legs = Legs(np.empty((2, n_places, 2, n_columns)), np.empty((2, n_places, 2)), np.empty((2, n_places, 3), np.int64))
     posts = Posts(
@@ -65,9 +65,9 @@ def chain_rooms(n_chains: int, n_columns: int, block_size: int) -> tuple[Legs, P
 
 
 class Chains(NamedTuple):
-    """Chains over `order`, which come together after `per_round` units of each.
+    """Chains over the rows in `order`, which are combined after `per_round` units of each chain.
 
-    A unit is a row, or a block: unit ``t`` is ``order[edges[t]:edges[t + 1]]``; `edges` is empty for rows.
+    A unit is a row or a block: unit ``t`` is ``order[edges[t]:edges[t + 1]]``, or ``order[t]`` if `edges` is empty.
     """
 
     rows: Any
@@ -82,7 +82,7 @@ class Chains(NamedTuple):
 
 @kernel
 def _units(work):
-    """Return how many units there are, and how many a chain has."""
+    """Return the number of units, and the number of units of a chain."""
     n_chains, n_units = work.room.moves.shape[0], work.edges.size - 1 if work.edges.size > 0 else work.order.size
     return n_units, (n_units + n_chains - 1) // n_chains
 
@@ -112,7 +112,7 @@ def _go_leg(work, t, c, place, me, meeting):
 
 
 def _meet(work, t, me, meeting):
-    """Find out what all chains have come to at the end of round `t`."""
+    """Combine all chains at the end of round `t`."""
     legs, posts, room, turn, after = work.legs, work.posts, work.room, t % 2, (t + 1) % 2
     copy(posts.odd[turn, me], posts.odd[after, me])
     for c in range(meeting.taken.size):
@@ -142,7 +142,7 @@ def _project(rows, b, order, edges, low, high, end, iterates, gains, odd, room):
 
 @kernel
 def _bring_together(rows, ends, sums, start, best, room):  # best: OUT
-    """Find the `best` point of the span of the chains' moves from `start`; return what its squared error loses."""
+    """Fill `best` with the best point in the span of all moves from `start`; return the drop of its squared error."""
     moves, dots = room.moves, room.dots
     count = 0
     for place in room.places:

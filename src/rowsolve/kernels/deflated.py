@@ -1,6 +1,6 @@
-"""Known equations ``Q x = y`` with orthonormal Q: keeping them while rows act through what is outside its span.
+"""Deflation: equations ``Q x = y`` with orthonormal Q stay satisfied, as rows are projected onto its complement.
 
-See `rowsolve.kernels.rows.DeflatedRows` for the vectors that such rows act on.
+See `rowsolve.kernels.rows.DeflatedRows` for the representation of vectors.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import numpy as np
 from rowsolve.compiled.jit import kernel
 from rowsolve.kernels.rows import add_row, norm_sq_outside, row_norm_sq, row_products, usable_norm_sq
 
-_TILE = 32  # rows that stay in the cache while they are multiplied with the basis
+_TILE = 32  # rows that stay in the cache while they are multiplied by the basis
 
 
 @kernel
 def write_unit_rows(rows, b, order, units, targets, odd):  # units, targets, odd: INOUT
     """Fill ``units[t]`` with ``a_i / norm(a_i)`` and ``targets[t]`` with ``b_i / norm(a_i)``, where i = order[t].
 
-    Zeros stand for a row that defines no hyperplane.
+    Both are zero for a row that does not define a hyperplane.
     """
     for t in range(order.size):
         i = order[t]
@@ -34,7 +34,7 @@ def write_unit_rows(rows, b, order, units, targets, odd):  # units, targets, odd
 def find_parts(rows, order, start, stop, basis, parts, ratios):  # parts, ratios: INOUT
     """Fill ``parts[i]`` with ``Q a_i`` for the rows ``i = order[t]``, t from `start` to `stop`.
 
-    And ``ratios[t]`` with the squared norm of the row over that of what it adds when it is deflated.
+    Fill ``ratios[t]`` with the ratio of the squared norm of the row to that of the deflated row.
     """
     products = np.empty((_TILE, basis.shape[0]))
     for first in range(start, stop, _TILE):
@@ -51,9 +51,9 @@ def find_parts(rows, order, start, stop, basis, parts, ratios):  # parts, ratios
 
 @kernel
 def lift(basis, targets, iterates, lifted, drops):  # lifted, drops: INOUT
-    """Write x as ``[x, y - Q x]`` and the probe as ``[z, -Q z]``: what they stand for satisfies the known equations.
+    """Represent x by ``[x, y - Q x]`` and the probe by ``[z, -Q z]``, which satisfy ``Q x = y`` and ``Q z = 0``.
 
-    Fill `drops` with what their squared errors lose by that projection.
+    Fill `drops` with the decrease of their squared errors by that projection.
     """
     p = iterates.shape[1]
     for c in range(2):
@@ -70,7 +70,7 @@ def lift(basis, targets, iterates, lifted, drops):  # lifted, drops: INOUT
 
 @kernel
 def lower(basis, lifted, iterates):  # iterates: INOUT
-    """Write what `lifted` stands for, ``z + Q' s`` for ``[z, s]``, into `iterates`."""
+    """Fill `iterates` with the vectors that `lifted` represents: ``z + Q' s`` for ``[z, s]``."""
     p = iterates.shape[1]
     for c in range(2):
         iterate, vector = iterates[c], lifted[c]

@@ -1,7 +1,7 @@
 """Steps of conjugate gradients for least squares, many in one call and on several threads.
 
-Each step is one pass over the rows, whose slices are the legs of a round (see `rowsolve.kernels.rounds`). What is done
-with the sums, in p numbers, every thread does for itself, so that no one waits for another.
+Each step is a pass over the rows, slices of which are the legs of a round (see `rowsolve.kernels.rounds`). The work on
+vectors of p numbers is repeated by every thread, so that no thread waits for another.
 """
 
 from __future__ import annotations
@@ -15,42 +15,42 @@ from rowsolve.kernels.gradient import add_gradients
 from rowsolve.kernels.rounds import Work, copy, n_places_of, place_of, register
 
 EPS = float(np.finfo(float).eps)
-FLAT = 64.0  # units of rounding of a curvature beside the largest
-LOST = 6.0  # units of rounding in which a gradient is nothing but that
-AT_ITS_END = 1e-13  # the length of a probe that takes its own steps and can hardly get shorter
-# The numbers of a `Course`.
+FLAT = 64.0  # units of rounding, relative to the largest curvature, below which a curvature counts as zero
+LOST = 6.0  # units of rounding below which a gradient is mere rounding
+AT_ITS_END = 1e-13  # the length from which on a probe can hardly get shorter
+# Indices of the numbers in a `Course`.
 WORTH, STILL, RESIDUAL_SQ, TOP, AMPLIFICATION, LAST_STEP, IS_OVER, N_NUMBERS = 0, 2, 4, 5, 6, 7, 8, 9
 
 
 class Course(NamedTuple):
-    """Where x and the probe are at the start of a step, as each thread has it. Two sets take turns."""
+    """The state of x and the probe z at the start of a step, a copy per thread; two sets alternate between steps."""
 
-    vectors: np.ndarray  # (2, n_threads, 3, 2, p): x and z; their gradients, downhill; their directions
+    vectors: np.ndarray  # (2, n_threads, 3, 2, p): x and z; their negative gradients; their search directions
     numbers: np.ndarray  # (2, n_threads, N_NUMBERS)
-    seen: np.ndarray  # (n_threads, n_steps, 3): squared norm of z, and how far z and x would go downhill, after a step
+    seen: np.ndarray  # (n_threads, n_steps, 3): squared norm of z, norms of the gradients of z and x, after each step
 
 
 class Sums(NamedTuple):
-    """What slices of a pass add up to. Two sets take turns."""
+    """The sums over slices of a pass; two sets alternate between steps."""
 
     change: np.ndarray  # (2, n_places, 2, p)
     squares: np.ndarray  # (2, n_places, 2)
 
 
 class Limits(NamedTuple):
-    """What does not change from step to step."""
+    """Parameters, which do not change from step to step."""
 
     damp_sq: float
-    unit: float  # of gradients: any that keeps their squares in range
-    enough: float  # the error of x at which there is no need for another step
-    drift: float  # what the rounding of gradients that are only updated may be worth in x
-    least_worth: float  # of a gradient of the probe: less is rounding
-    share: float  # of the largest curvature, by which sums over rows are rounded
-    finished: bool  # whether the probe has told all that it can
+    unit: float  # scale of gradients, chosen so that their squares do not overflow
+    enough: float  # the error of x at which the steps end
+    drift: float  # the error of x that may be due to rounding of gradients, which are updated but not recomputed
+    least_worth: float  # a smaller gradient of the probe is rounding
+    share: float  # of the largest curvature, which determines the rounding of sums over rows
+    finished: bool  # whether the probe can give no more information
 
 
 def room_for_steps(n_threads: int, n_steps: int, n_columns: int) -> tuple[Course, Sums]:
-    """Return arrays for some steps of so many threads."""
+    """Return workspaces for up to `n_steps` steps of `n_threads` threads."""
     n_places = n_places_of(n_threads)
     course = Course(
         np.empty((2, n_threads, 3, 2, n_columns)),
@@ -61,7 +61,7 @@ def room_for_steps(n_threads: int, n_steps: int, n_columns: int) -> tuple[Course
 
 
 class Steps(NamedTuple):
-    """Steps until x is good enough, as many as `Course.seen` has room for; a round is one of them."""
+    """Steps until x is accurate enough, at most the length of `Course.seen`; each step is a round."""
 
     rows: Any
     b: np.ndarray
@@ -83,7 +83,7 @@ def _follow(work, t, other, me):
 
 
 def _go_leg(work, t, c, place, me, meeting):
-    """Pass over one of as many slices of the rows as there are legs."""
+    """Sum over one slice of the rows; there are as many slices as legs."""
     n_rows, n_slices, turn, directions = work.b.size, meeting.taken.size, t % 2, work.course.vectors[t % 2, me, 2]
     change, squares = work.sums.change[turn, place], work.sums.squares[turn, place]
     change[:] = 0.0
@@ -101,7 +101,7 @@ def _dot(v, w):
 
 
 def _meet(work, t, me, meeting):
-    """Go as far as the gradient falls along the direction, and turn."""
+    """Minimise along the search directions, compute the next ones, and decide whether to stop."""
     limits, course, turn, after = work.limits, work.course, t % 2, (t + 1) % 2
     before, numbers = course.numbers[turn, me], course.numbers[after, me]
     copy(before, numbers)
@@ -130,7 +130,7 @@ def _meet(work, t, me, meeting):
 
 @kernel
 def _move(v, limits, t, me, meeting, course, sums):  # course: INOUT
-    """Move x (0) or the probe (1) along its direction, and find the next one."""
+    """Move x (``v = 0``) or the probe (``v = 1``) along its search direction, and compute the next direction."""
     turn, after = t % 2, (t + 1) % 2
     numbers = course.numbers[after, me]
     old, new = course.vectors[turn, me], course.vectors[after, me]
@@ -139,7 +139,7 @@ def _move(v, limits, t, me, meeting, course, sums):  # course: INOUT
     curvature = limits.damp_sq * size_sq
     for j in range(direction.size):
         change[j] = -limits.damp_sq * direction[j]
-    for c in range(meeting.taken.size):  # the same sum whoever went a leg
+    for c in range(meeting.taken.size):  # the order of the sum does not depend on the threads
         place = place_of(t, c, meeting)
         curvature += sums.squares[turn, place, v]
         part = sums.change[turn, place, v]
@@ -148,7 +148,7 @@ def _move(v, limits, t, me, meeting, course, sums):  # course: INOUT
     worth = numbers[WORTH + v]
     if size_sq > 0.0:
         numbers[TOP] = max(numbers[TOP], curvature / size_sq)
-    if curvature <= FLAT * EPS * numbers[TOP] * size_sq:  # a direction that no row reaches is one of rounding
+    if curvature <= FLAT * EPS * numbers[TOP] * size_sq:  # the direction is orthogonal to all rows up to rounding
         numbers[STILL + v] = 1.0
     length = worth / curvature if curvature > 0.0 and numbers[STILL + v] == 0.0 else 0.0
     for j in range(direction.size):

@@ -1,4 +1,4 @@
-"""Projections that find the least-squares solution: a column cleans the right-hand side, a row moves x."""
+"""The extended Kaczmarz method for least squares: columns project the right-hand side, rows project x."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ def residual_of(rows, b, start, stop, x, residual):  # residual: INOUT
 
 @kernel
 def extended_sweep(rows, b, order, columns, column_norms_sq, column_order, residual, iterates, drops, odd):
-    """Alternate steps of the randomized extended Kaczmarz method; fill `drops`.
+    """Perform steps of the randomized extended Kaczmarz method; fill `drops`.
 
-    A column projects `residual` onto what it is orthogonal to, so that it tends to the part of b outside the range
-    of A; a row then projects x onto ``<a_i, x> = b_i - residual_i``, and the probe onto ``<a_i, z> = 0``.
+    A step first projects `residual` onto the orthogonal complement of a column, so that it converges to the component
+    of b outside the range of A. Then it projects x onto ``<a_i, x> = b_i - residual_i``, and the probe onto
+    ``<a_i, z> = 0``.
     """
     drops[:] = 0.0
     x, z = iterates[0], iterates[1]

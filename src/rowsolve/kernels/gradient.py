@@ -1,7 +1,7 @@
-"""Passes over all rows that read each row once: the gradient of least squares, and products with ``A'A``.
+"""The gradient of least squares, and products with ``A'A``, in a single pass over the rows.
 
-``A'(A v)`` by two products reads A twice. Row by row it is read once: the product of a row with v, then that many
-times the row, which is still in the cache. The form for a kind of rows takes two vectors along, x and the probe.
+Computing ``A'(A v)`` by two products reads A twice. Here each row is read once: it is multiplied by v and then, while
+it is still in the cache, added with that factor. Two vectors are processed together, x and the probe.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from rowsolve.compiled.simd import (
 from rowsolve.kernels.rows import CSRRows, DenseRows, add_row_to_both, measure_row
 from rowsolve.kernels.turned import turn
 
-# Rows whose sums are made apart before they are added to the others. A number that is added to a long sum is rounded as
-# the sum is, so n rows added one after another lose sqrt(n) times as much as their sum has to.
+# Rows that are summed separately before their sum is added to that of the other rows. Adding n rows one after another
+# would make the rounding error of the sum sqrt(n) times as large as necessary.
 ROWS_OF_A_SUM = 256
-_ENTRIES_OF_A_SUM = 64  # the same for sparse rows: numbers, for each column
+_ENTRIES_OF_A_SUM = 64  # the same for sparse rows: stored entries per column
 
 
 @kernel
@@ -42,9 +42,9 @@ def _add_and_clear(g, h, out):  # g, h, out: INOUT
 
 @kernel
 def _gradient_by_columns(turned, b, weight, start, stop, vectors, out, squares):
-    """Take a strip of rows in Fortran order at a time, which stays in the cache, column by column.
+    """Process rows in Fortran order strip by strip, column by column; a strip stays in the cache.
 
-    `turned` is the transpose, whose rows are the columns. What is left of the rows is copied into C order.
+    `turned` is the transpose, whose rows are the columns. The remaining rows are copied into C order.
     """
     p = turned.shape[0]
     sums, first, n_summed = np.zeros((2, p, LANES)), start, 0
@@ -77,7 +77,7 @@ def _add_lanes(sums, out):  # sums, out: INOUT
 
 @kernel
 def _narrow_gradient(values, b, weight, start, stop, vectors, out, squares):
-    """Take rows of a few columns, each in a register or some; return the first row that is left to do."""
+    """Process rows with few columns, each of which fits into a few registers; return the first remaining row."""
     n, p = values.shape
     padded, sums = np.zeros((2, PANEL)), np.zeros((2, PANEL))
     padded[:, :p] = vectors
@@ -102,9 +102,9 @@ def _dense_gradient(rows, b, weight, start, stop, vectors, out, squares):
 
 @kernel
 def _gradient_by_rows(values, b, weight, start, stop, vectors, out, squares):
-    """Take four rows at a time: the vectors, too, are loaded and stored, and a row is no longer than they are.
+    """Process four rows at a time, because loading and storing the vectors costs as much as reading a row.
 
-    The next four are asked for from memory meanwhile, two while these are measured and two while they are added.
+    The next four rows are prefetched, two while the current ones are measured and two while they are added.
     """
     rows = DenseRows(values)
     x, z, g, h = vectors[0], vectors[1], np.zeros_like(out[0]), np.zeros_like(out[1])
@@ -148,10 +148,10 @@ def _gradient_by_rows(values, b, weight, start, stop, vectors, out, squares):
 
 
 def _csr_gradient(rows, b, weight, start, stop, vectors, out, squares):
-    """Keep x and z, and their gradients, side by side: a number of the row then touches two places, not four.
+    """Interleave x and z, and their gradients, so that an entry of a row accesses two places in memory, not four.
 
-    Places are unsigned, else Numba would look at each whether it counts from the end; and loops go on `while`, since
-    rows are too short for the vectors that the compiler would make of a range. Together that halves the time.
+    Indices are unsigned, because Numba would check signed ones for negative values, and loops use `while`, because rows
+    are too short for the vectorized code that the compiler generates for a range. Together this halves the time.
     """
     p, one = vectors.shape[1], np.uint64(1)
     pairs, sums = np.empty((p, 2)), np.zeros((p, 2))
@@ -194,15 +194,15 @@ def _gradient(rows, b, weight, start, stop, vectors, out, squares):
 def add_gradients(rows, b, weight, start, stop, vectors, out, squares):  # out, squares: INOUT
     """Add ``sum(r_i * a_i)`` over rows `start` to `stop` to `out`, and ``sum(r_i**2)`` to `squares`.
 
-    For ``vectors[0]``, an x, ``r_i = weight * b_i - <a_i, x>``; for ``vectors[1]``, a probe, ``r_i = -<a_i, z>``.
-    With a weight of 1 this is the gradient of least squares (its half, downhill), with 0 the product with ``-A'A``.
+    For ``vectors[0]``, an x, ``r_i = weight * b_i - <a_i, x>``; for ``vectors[1]``, a probe, ``r_i = -<a_i, z>``. With
+    a weight of 1 this is minus half the gradient of least squares, with a weight of 0 the product with ``-A'A``.
     """
     _gradient(rows, b, weight, start, stop, vectors, out, squares)
 
 
 @kernel
 def add_gram(rows, order, out):  # out: INOUT
-    """Add the upper triangle of ``sum(a_i a_i')`` over the sparse rows in `order` to `out`; columns are in order."""
+    """Add the upper triangle of ``sum(a_i a_i')`` over the sparse rows in `order`, with sorted columns, to `out`."""
     for i in order:
         for k in range(rows.indptr[i], rows.indptr[i + 1]):
             row, value = out[rows.indices[k]], np.float64(rows.data[k])
@@ -212,7 +212,7 @@ def add_gram(rows, order, out):  # out: INOUT
 
 @kernel
 def add_products_of_sparse(rows, b, start, stop, gram, sides):  # gram, sides: INOUT
-    """Add the upper triangle of ``A'A``, and ``A'b``, over sparse rows `start` to `stop`; columns are in order."""
+    """Add the upper triangle of ``A'A``, and ``A'b``, over sparse rows `start` to `stop`, with sorted columns."""
     for i in range(start, stop):
         last = rows.indptr[i + 1]
         for k in range(rows.indptr[i], last):
@@ -225,7 +225,7 @@ def add_products_of_sparse(rows, b, start, stop, gram, sides):  # gram, sides: I
 
 @kernel
 def widest_row(rows):
-    """Return how far the first and the last column of a sparse row are apart, at most; columns are in order."""
+    """Return the largest distance between the first and the last column of a sparse row, with sorted columns."""
     widest = 0
     for i in range(rows.indptr.size - 1):
         first, last = rows.indptr[i], rows.indptr[i + 1]
@@ -236,9 +236,9 @@ def widest_row(rows):
 
 @kernel
 def add_band(rows, b, places, start, stop, out, sides):  # out, sides: INOUT
-    """Add ``A'A``, as a band, and ``A'b`` over sparse rows `start` to `stop`.
+    """Add ``A'A``, as a band matrix, and ``A'b`` over sparse rows `start` to `stop`.
 
-    The entry of columns with places j and j + d is ``out[j, d]``.
+    The entry for the columns at places j and j + d is ``out[j, d]``.
     """
     for i in range(start, stop):
         last = rows.indptr[i + 1]
@@ -254,14 +254,14 @@ def add_band(rows, b, places, start, stop, out, sides):  # out, sides: INOUT
 
 @kernel
 def solve_transposed(factor, vectors):  # vectors: INOUT
-    """Replace each of an even number of `vectors` by ``R'**-1`` times it; `factor` is the upper triangle R.
+    """Multiply each of an even number of `vectors` by the inverse of ``R'``; `factor` is the upper triangle R.
 
-    Not by BLAS, whose threads go on spinning for a while on the cores that the next pass needs.
+    BLAS is not used, because its threads keep spinning for a while on the cores that the next pass needs.
     """
     p = factor.shape[0]
     for c in range(0, vectors.shape[0], 2):
         v, w = vectors[c], vectors[c + 1]
-        for i in range(p):  # what y_i explains is taken from all that follow
+        for i in range(p):  # subtract the contribution of y_i from all following entries
             row = factor[i]
             one, two = v[i] / row[i], w[i] / row[i]
             v[i], w[i] = one, two
@@ -272,7 +272,7 @@ def solve_transposed(factor, vectors):  # vectors: INOUT
 
 @kernel
 def solve_upper(factor, vectors):  # vectors: INOUT
-    """Replace each of an even number of `vectors` by ``R**-1`` times it; `factor` is the upper triangle R."""
+    """Multiply each of an even number of `vectors` by the inverse of R; `factor` is the upper triangle R."""
     p = factor.shape[0]
     for c in range(0, vectors.shape[0], 2):
         v, w = vectors[c], vectors[c + 1]
@@ -287,6 +287,6 @@ def solve_upper(factor, vectors):  # vectors: INOUT
 
 @kernel
 def solve_factored(factor, vectors):  # vectors: INOUT
-    """Replace each of an even number of `vectors` by ``(R'R)**-1`` times it; `factor` is the upper triangle R."""
+    """Multiply each of an even number of `vectors` by the inverse of ``R'R``; `factor` is the upper triangle R."""
     solve_transposed(factor, vectors)
     solve_upper(factor, vectors)

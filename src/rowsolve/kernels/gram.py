@@ -1,7 +1,8 @@
-"""Products of all columns with each other over dense rows: ``A'A``, ``A'b`` and ``b'b`` in one read.
+"""Gram matrices of dense rows: ``A'A``, ``A'b`` and ``b'b`` in one pass.
 
-Blocks of rows are copied side by side into panels of a few columns, which stay in the cache, and tiles of the Gram
-matrix are summed in registers: at the limit of the arithmetic for many columns, several times as fast as BLAS for few.
+Blocks of rows are copied into panels of a few columns, which stay in the cache, and tiles of the Gram matrix are
+accumulated in registers. This is near peak arithmetic performance for many columns, and several times as fast as BLAS
+for few columns.
 """
 
 from __future__ import annotations
@@ -12,19 +13,20 @@ from rowsolve.compiled.jit import kernel
 from rowsolve.compiled.simd import LANES, PANEL, add_tile, copy_to_panels
 from rowsolve.kernels.turned import turn
 
-_NUMBERS, _FEWEST_ROWS, _MOST_ROWS = 1 << 16, 64, 128  # of a block, which stays in the cache of a core
+_NUMBERS, _FEWEST_ROWS, _MOST_ROWS = 1 << 16, 64, 128  # of a block, which must fit into the cache of a core
 
 
 def place_of_sides(n_columns, n_sides):
-    """Return the first column of the right-hand sides in what `add_products` makes.
+    """Return the first column of the right-hand sides in the output of `add_products`.
 
-    A few follow the columns of A; many begin with a panel, so that they are copied in vectors.
+    Few right-hand sides directly follow the columns of A; many of them begin at a panel, so that they can be copied
+    with vector instructions.
     """
     return n_columns if n_sides < LANES else -(-n_columns // PANEL) * PANEL
 
 
 def room_for_products(n_columns, n_sides):
-    """Return zeros that `add_products` can add to: columns of A down, these and the right-hand sides across."""
+    """Return zeros for `add_products`: rows for the columns of A, columns for those and the right-hand sides."""
     rows = n_columns + (n_sides if n_sides < LANES else 0)
     width = -(-(place_of_sides(n_columns, n_sides) + n_sides) // PANEL) * PANEL
     return np.zeros((-(-rows // LANES) * LANES, width))
@@ -32,9 +34,9 @@ def room_for_products(n_columns, n_sides):
 
 @kernel
 def _copy_rows(values, start, stop, panels, first, in_vectors):  # panels: INOUT
-    """Copy rows to columns `first` and following; `in_vectors` if they begin with a panel.
+    """Copy rows to the columns from `first` on; with vector instructions, `in_vectors`, if these begin at a panel.
 
-    Whole vectors are read, beyond the end of a row: what they leave behind the last column counts for nothing.
+    Whole vectors are then read, also beyond the end of a row; the columns after the last one are not used.
     """
     n, p = values.shape
     one_by_one = start
@@ -54,10 +56,10 @@ def _copy_rows(values, start, stop, panels, first, in_vectors):  # panels: INOUT
 
 @kernel
 def add_products(values, sides, place, start, stop, out):  # out: INOUT
-    """Add products of columns over rows `start` to `stop`: those of `values` with each other, and with `sides`.
+    """Add the products of the columns of `values` with each other and with `sides`, over rows `start` to `stop`.
 
-    Right-hand sides begin with column `place` (see `place_of_sides`). Only the upper triangle counts. Of a few sides
-    the products with each other are there as well.
+    Right-hand sides begin at column `place` (see `place_of_sides`). Only the upper triangle is valid. If there are few
+    right-hand sides, their products with each other are included.
     """
     n_columns = place + sides.shape[1]
     n_panels, n_vectors, n_tiles = -(-n_columns // PANEL), -(-n_columns // LANES), out.shape[0] // LANES

@@ -1,4 +1,4 @@
-"""Projections onto the furthest of several rows, by their exact distances."""
+"""Projections onto the furthest of several rows, by exact distances."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from rowsolve.kernels.sweep import measure_two
 
 @kernel
 def _further(best, i, gap, norm_sq):
-    """Return the further of `best` and row ``i``, as (row, step, squared distance); the earlier on a tie."""
+    """Return the further of `best` and row ``i``, as (row, step, squared distance); `best` on a tie."""
     step = gap / norm_sq
     return (i, step, gap * step) if gap * step > best[2] else best
 
 
 def _furthest_dense(rows, b, order, start, stop, x, z, odd):
-    """Measure the rows two by two, asking for those after them, be they of the next step."""
+    """Measure two rows at a time and prefetch the next two, which may belong to the next step."""
     for_x, for_z, last = (order[start], 0.0, 0.0), (order[start], 0.0, 0.0), order.size - 2
     for t in range(start, stop - 1, 2):
         i, k, ahead = order[t], order[t + 1], min(t + 2, last)
@@ -50,7 +50,7 @@ _FURTHEST: dict[type, Any] = {DenseRows: _furthest_dense, CSRRows: _furthest_csr
 
 @row_primitive(_FURTHEST)
 def _furthest(rows, b, order, start, stop, x, z, odd):  # odd: INOUT
-    """Return the rows of ``order[start:stop]`` that are furthest from `x` and from `z` (see `_further`)."""
+    """Return the rows in ``order[start:stop]`` that are furthest from `x` and from `z` (see `_further`)."""
     return _FURTHEST[type(rows)](rows, b, order, start, stop, x, z, odd)
 
 
@@ -58,8 +58,8 @@ def _furthest(rows, b, order, start, stop, x, z, odd):  # odd: INOUT
 def project_on_furthest(rows, b, order, n_candidates, iterates, drops, odd):  # iterates, drops, odd: INOUT
     """Project x onto the furthest of the first `n_candidates` rows of `order`, then of the next ones, and so on.
 
-    The probe has the same candidates but makes its own choice: a choice made for x would gain it less, and its drop
-    would tell nothing of that of x. Fill `drops`.
+    The probe has the same candidates, but its own choice: a choice made for x would reduce its error less, so that its
+    drop would not be comparable with that of x. Fill `drops`.
     """
     drops[:] = 0.0
     x, z = iterates[0], iterates[1]

@@ -1,12 +1,12 @@
-"""Online k-means (King 2012) over rows, in O(k) dot products a row.
+"""Online k-means (King 2012) of rows, with O(k) inner products per row.
 
-A centroid is stored as ``weight * vector`` with its squared norm, so that moving it towards a row touches
-only the row's entries. By direction, the row ``a`` acts as ``sign * a / norm(a)``, its sign turned towards
-the centroid, because ``a`` and ``-a`` are the same hyperplane; by Euclidean distance it acts as it is. By pattern
-(Jaccard, Hamming) rows are given as zeros and ones, with their number of ones in the place of b.
+A centroid is stored as ``weight * vector``, with its squared norm, so that moving it towards a row changes only the
+nonzero entries of that row. By direction, a row ``a`` is replaced by ``sign * a / norm(a)``, where the sign is that of
+its product with the centroid, because ``a`` and ``-a`` define the same hyperplane; by Euclidean distance it is used as
+it is. By pattern (Jaccard, Hamming), rows consist of zeros and ones, and their number of ones takes the place of b.
 
-A batch of rows is taken in two steps, each of which threads can share: `label_rows` compares rows with centroids that
-stay where they are, `move_centroids` moves them towards the rows, in the order of the rows.
+A batch of rows is processed in two steps, which can be distributed over threads: `label_rows` compares the rows with
+fixed centroids, `move_centroids` moves these towards the rows, in the order of the rows.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from rowsolve.kernels.rows import add_and_measure_row, room_for_vectors, row_nor
 
 EUCLIDEAN, DIRECTION, JACCARD, HAMMING = 0, 1, 2, 3  # how rows are compared
 SAME = 1e-12  # squared sine, or relative squared distance, below which two rows are the same
-_SMALL, _LARGE = 1e-100, 1e280  # a constant rate shrinks `weight` without end: rescale outside this range
-_TILE = 32  # rows whose products with all centroids are kept at once
+_SMALL, _LARGE = 1e-100, 1e280  # a constant rate decreases `weight` without bound: rescale outside this range
+_TILE = 32  # rows whose products with all centroids are in memory at once
 
 
 class Centroids(NamedTuple):
@@ -36,17 +36,17 @@ class Centroids(NamedTuple):
 
 
 def empty_centroids(k: int, n_columns: int, rows: Any = None) -> Centroids:
-    """Return room for `k` centroids, laid out for this kind of `rows` if given."""
+    """Return arrays for `k` centroids, in the memory layout for this type of `rows` if given."""
     return Centroids(room_for_vectors(rows, k, n_columns), np.zeros(k), np.ones(k), np.zeros(k), np.zeros(k, np.int64))
 
 
 @kernel
 def _likeness(dot, norm_sq, metric, centroids, group):
-    """Return the likeness of a row to a centroid (larger is closer) and the sign to take it with.
+    """Return the similarity of a row and a centroid (larger is closer) and the sign with which to use the row.
 
-    `dot` is the product of the row with the centroid's vector, `norm_sq` its own squared norm.
-    For zeros and ones against a mean c of such, the Hamming distance is ``sum(a) + sum(c) - 2 <a, c>``, and the
-    Jaccard likeness is continued to ``<a, c> / (<a, a> + <c, c> - <a, c>)``.
+    `dot` is the product of the row with the vector of the centroid, `norm_sq` the squared norm of the row. For a vector
+    a of zeros and ones and a mean c of such vectors, the Hamming distance is ``sum(a) + sum(c) - 2 <a, c>``, and the
+    Jaccard similarity is generalized to ``<a, c> / (<a, a> + <c, c> - <a, c>)``.
     """
     vector_sq = centroids.vector_sq[group]
     if metric == DIRECTION:
@@ -87,7 +87,7 @@ def _pull(rows, b, i, scaled, rate, centroids, group):
 
 @kernel
 def distances_to_none(rows, b, sample, metric, far, odd):  # far, odd: INOUT
-    """Fill `far` for the rows in `sample` before there is a centroid: 1, or the squared norm; 0 for a zero row."""
+    """Fill `far` for the rows in `sample` without any centroid: with 1 or the squared norm, or 0 for a zero row."""
     for t in range(sample.size):
         norm_sq = usable_norm_sq(rows, b, sample[t], odd)
         far[t] = 1.0 if norm_sq > 0.0 and metric in (DIRECTION, JACCARD) else norm_sq
@@ -98,11 +98,12 @@ def _all_at_once(call: Callable[[int, int], None], n_items: int) -> None:
 
 
 def add_seed(rows, b, sample, metric, draws, far, least, centroids, group, share=_all_at_once):
-    """Make a row of `sample` the next centroid by k-means++; return False if none is different from those so far.
+    """Choose a row of `sample` as the next centroid by k-means++; return False if all rows equal previous centroids.
 
-    `far` holds the squared sine or distance of each row to its nearest centroid; below `least`, rows are the same.
-    A candidate is drawn by it for each uniform number in `draws`, and the one that leaves the least of it is
-    taken: a single draw misses a whole cluster now and then. ``share(call, n)`` may split ``call(0, n)``.
+    `far` is the squared sine of the angle, or the squared distance, between each row and its nearest centroid; below
+    `least` they are considered equal. For each uniform number in `draws`, a candidate is drawn with probability
+    proportional to `far`, and the one that minimises the sum of `far` is chosen, because a single draw sometimes misses
+    a whole cluster. ``share(call, n)`` may distribute ``call(0, n)`` over threads.
     """
     running = np.cumsum(far)
     chosen = np.minimum(np.searchsorted(running, draws * running[-1], side="right"), far.size - 1)
@@ -122,14 +123,14 @@ def add_seed(rows, b, sample, metric, draws, far, least, centroids, group, share
 
 @kernel
 def start_at(rows, b, i, metric, centroids, group):  # centroids: INOUT
-    """Put a centroid onto row ``i``."""
+    """Set a centroid to row ``i``."""
     unit = 1.0 / np.sqrt(row_norm_sq(rows, i))
     _pull(rows, b, i, unit if metric == DIRECTION else 1.0, 1.0, centroids, group)
 
 
 @kernel
 def distances_with(rows, sample, start, stop, metric, candidates, far, left):  # left: INOUT
-    """Fill ``left[t, c]`` with the distance of row ``sample[t]`` to its nearest centroid, candidate c being one."""
+    """Fill ``left[t, c]`` with the distance of row ``sample[t]`` to its nearest centroid if candidate c is added."""
     for first in range(start, stop, _TILE):
         last = min(first + _TILE, stop)
         row_products(rows, sample, first, last, candidates.vector, left[first:last])
@@ -154,9 +155,9 @@ def _distance_with(dot, norm_sq, far, metric, centroids, group):
 
 @kernel
 def label_rows(rows, b, order, start, stop, metric, centroids, k, labels, scales, odd):  # the last three: INOUT
-    """Label the rows ``order[start:stop]`` with the nearest of the first `k` centroids; a zero row gets -1.
+    """Label the rows ``order[start:stop]`` with the nearest of the first `k` centroids; zero rows with -1.
 
-    ``scales[t]`` is what row ``order[t]`` is multiplied with before a centroid moves towards it.
+    ``scales[t]`` is the factor of row ``order[t]`` when a centroid is moved towards it.
     """
     dots = np.empty((min(_TILE, stop - start), centroids.target.size))
     for first in range(start, stop, _TILE):
@@ -185,8 +186,8 @@ def _nearest(dots, norm_sq, metric, centroids, k):
 def move_centroids(rows, b, order, start, stop, rate, centroids, labels, scales, part, n_parts):  # centroids: INOUT
     """Move each centroid towards the rows in ``order[start:stop]`` that have its label, one after another.
 
-    `rate` 0 stands for ``1 / count``. Of the centroids, this call moves every `n_parts`-th, beginning with `part`:
-    each is moved by one thread in the order of its rows, so their number does not change a bit.
+    A `rate` of 0 means ``1 / count``. This call moves every `n_parts`-th centroid, from `part` on. Each centroid is
+    moved by one thread in the order of its rows, so the result is bitwise independent of the number of threads.
     """
     for t in range(start, stop):
         group = labels[order[t]]
@@ -198,8 +199,8 @@ def move_centroids(rows, b, order, start, stop, rate, centroids, labels, scales,
 
 @kernel
 def online_kmeans(rows, b, order, metric, rate, centroids, k, labels, odd):  # centroids, labels, odd: INOUT
-    """Visit the rows in `order` once: label each with its nearest centroid, which moves towards it at once."""
-    scales, part, n_parts = np.empty(order.size), np.int64(0), np.int64(1)  # literals would compile it once more
+    """Process the rows in `order` one by one: label each with its nearest centroid, which is then moved towards it."""
+    scales, part, n_parts = np.empty(order.size), np.int64(0), np.int64(1)  # literals would be compiled separately
     for t in range(order.size):
         label_rows(rows, b, order, t, t + 1, metric, centroids, k, labels, scales, odd)
         move_centroids(rows, b, order, t, t + 1, rate, centroids, labels, scales, part, n_parts)

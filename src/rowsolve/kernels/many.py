@@ -1,8 +1,8 @@
-"""Rows that act on many vectors at once: several right-hand sides, and one probe for all of them.
+"""Operations of rows with many vectors: those of several right-hand sides, and a common probe.
 
-A row is read once for all vectors. Dense rows are taken four at a time against two vectors, so that a number that is
-loaded is used several times; a sparse row skips along the columns of vectors that lie side by side (`laid_out`).
-The last vector is the probe, whose right-hand side is zero: `b` has a column less than there are vectors.
+A row is read once for all vectors. Dense rows are processed four at a time with two vectors, so that a number loaded is
+used several times; for sparse rows, the entries of all vectors in a column are contiguous (`laid_out`). The last vector
+is the probe, whose right-hand side is zero: `b` has one column fewer than there are vectors.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from rowsolve.compiled.jit import kernel, row_primitive
 from rowsolve.kernels.blocks import BlockRoom, factor_gram, measure_block, solve_for_steps
 from rowsolve.kernels.rows import CSRRows, DenseRows, row_products
 
-_AT_ONCE = 16  # rows between two looks at all vectors, for sums over all rows
+_AT_ONCE = 16  # rows that are processed together in sums over all rows
 
 
 def laid_out(rows: DenseRows | CSRRows, vectors: np.ndarray) -> np.ndarray:
-    """Return `vectors`, one in each row, as kernels for this kind of rows want them in memory."""
+    """Return `vectors`, one in each row, in the memory layout of the kernels for this type of rows."""
     return np.asfortranarray(vectors) if isinstance(rows, CSRRows) else np.ascontiguousarray(vectors)
 
 
@@ -58,7 +58,7 @@ def _add_one(row, step, vector):
 def _add_csr(rows, order, start, stop, steps, vectors):
     by_column, own = vectors.T, np.empty(vectors.shape[0])
     for t in range(start, stop):
-        for g in range(own.size):  # side by side, as the vectors are
+        for g in range(own.size):  # contiguous, as the entries of the vectors are
             own[g] = steps[g, t - start]
         for k in range(rows.indptr[order[t]], rows.indptr[order[t] + 1]):
             value, column = np.float64(rows.data[k]), by_column[rows.indices[k]]
@@ -83,7 +83,7 @@ def products_of(rows, order, vectors, out):  # out: INOUT
 
 @kernel
 def add_gradients_of_many(rows, b, weight, order, vectors, out, squares):  # out, squares: INOUT
-    """Do for many vectors what `add_gradients` does for two, over the rows in `order`."""
+    """Do the same as `add_gradients` for many vectors, over the rows in `order`."""
     n_vectors = vectors.shape[0]
     products, gaps = np.empty((_AT_ONCE, n_vectors)), np.empty((n_vectors, _AT_ONCE))
     for start in range(0, order.size, _AT_ONCE):
@@ -101,10 +101,10 @@ def add_gradients_of_many(rows, b, weight, order, vectors, out, squares):  # out
 def project_many(rows, b, largest_b, first, order, sizes, in_turn, iterates, drops, room, odd):  # iterates, ...: INOUT
     """Project many iterates onto one block of rows after another; fill `drops`.
 
-    Blocks are consecutive pieces of `order` with the given `sizes`: projected on at once (see `project_blocks`), or
-    `in_turn`, one row after another. The latter is a triangular system for the steps s, since a step changes the gaps
-    of the rows after it: ``tril(A_t A_t') s = b_t - A_t x``. The iterates are those of the right-hand sides from column
-    `first` of `b` on.
+    Blocks are consecutive pieces of `order` with the given `sizes`. The projection is on the whole block (see
+    `project_blocks`) or, if `in_turn`, on its rows one after another. A step changes the gaps of the following rows, so
+    the latter is a triangular system for the steps s: ``tril(A_t A_t') s = b_t - A_t x``. The iterates belong to the
+    right-hand sides from column `first` of `b` on.
     """
     drops[:] = 0.0
     n_iterates, start = iterates.shape[0], 0
@@ -129,7 +129,7 @@ def project_many(rows, b, largest_b, first, order, sizes, in_turn, iterates, dro
 
 @kernel
 def _solve_in_turn(count, room: BlockRoom, c):
-    """Fill the steps of iterate `c` from its gaps, as one row after another takes them; return what its error loses."""
+    """Fill the steps of iterate `c` for projections on one row after another; return the decrease of its error."""
     gaps, steps, gain = room.gaps[c], room.steps[c], 0.0
     for s in range(count):
         row, total = room.gram[s], gaps[s]

@@ -1,9 +1,9 @@
-"""Steps with memory: the best point that the last move and those before it span together.
+"""Steps with memory: the best point in the span of the last move and of previous directions.
 
-A move ``d`` from x with the drop ``S`` knows ``<d, x* - x> = (S + norm(d)**2) / 2``. Directions that were followed as
-far as it pays are orthogonal to the error. So of all points ``x + span(d, directions)`` the nearest to ``x*`` lies
-along what is new in d, at a distance that is known; and that is the next direction (Gearhart and Koshy 1989 without
-memory, Rieger 2022 with it).
+For a move ``d`` from x with the drop ``S``, ``<d, x* - x> = (S + norm(d)**2) / 2`` is known. The error is orthogonal to
+directions along which it has been minimised. So the point of ``x + span(d, directions)`` nearest to ``x*`` lies along
+the component of d orthogonal to the directions, at a known distance; that component is the next direction (Gearhart and
+Koshy 1989 without memory, Rieger 2022 with it).
 """
 
 from __future__ import annotations
@@ -12,16 +12,19 @@ import numpy as np
 
 from rowsolve.compiled.jit import kernel
 
-_NOTHING_NEW = 1e-24  # squared length of what is new in a move, relative to that of the move
-_ROUNDING = (64 * float(np.finfo(float).eps)) ** 2  # and to that of x: less is rounding
+# The squared length of the new component of a move, relative to that of the move and to that of x, below which it is
+# considered rounding.
+_NOTHING_NEW = 1e-24
+_ROUNDING = (64 * float(np.finfo(float).eps)) ** 2
 
 
 @kernel
 def best_with_memory(start, end, drop, kept, n_kept, place, best):  # kept, best: INOUT
-    """Fill `best` with the best point that the move from `start` to `end` and the directions kept span.
+    """Fill `best` with the best point in the span of the move from `start` to `end` and of the kept directions.
 
-    Return what the squared error loses by it; a negative number if the move has nothing new. `drop` is what it loses by
-    the move alone. The directions, the first `n_kept` rows of `kept`, are orthonormal; the new one goes to `place`.
+    Return the decrease of the squared error, or a negative number if the move is in the span of the directions. `drop`
+    is the decrease by the move alone. The directions, the first `n_kept` rows of `kept`, are orthonormal; the new one
+    is stored at `place`.
     """
     move, length_sq, size_sq = np.empty(start.size), 0.0, 0.0
     for j in range(start.size):
@@ -29,7 +32,7 @@ def best_with_memory(start, end, drop, kept, n_kept, place, best):  # kept, best
         length_sq += move[j] * move[j]
         size_sq += end[j] * end[j]
     new_sq, before_sq = length_sq, np.inf
-    while new_sq < 0.25 * before_sq:  # if little is left, rounding has left too much of the directions in it
+    while new_sq < 0.25 * before_sq:  # if little remains, orthogonalize again because of rounding
         before_sq = new_sq
         new_sq = _take_away(move, kept[:n_kept])
         if not new_sq > max(_NOTHING_NEW * length_sq, _ROUNDING * size_sq):

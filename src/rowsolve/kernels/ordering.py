@@ -1,8 +1,8 @@
-"""An order of the columns in which those of one sparse row are near each other: the algorithm of Cuthill and McKee.
+"""The Cuthill-McKee algorithm: an order of the columns that reduces the bandwidth of the Gram matrix of sparse rows.
 
-Columns that share a row are neighbours. From a column at the edge of the network, neighbours are numbered level by
-level; those of a row are then at most two levels apart. The Gram matrix, whose entries tell who the neighbours are, is
-not needed for that.
+Columns that have an entry in the same row are neighbours. Starting from a column at the edge of this graph, neighbours
+are numbered level by level, so that the columns of a row are in at most two consecutive levels. The Gram matrix itself
+is not needed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rowsolve.compiled.jit import kernel
 
 @kernel
 def _rows_of_columns(indices, indptr, n_columns):
-    """Return where the rows of each column begin, and these rows."""
+    """Return the start of the list of rows of each column, and the concatenated lists."""
     starts = np.zeros(n_columns + 1, dtype=np.int64)
     for j in indices:
         starts[j + 1] += 1
@@ -31,9 +31,9 @@ def _rows_of_columns(indices, indptr, n_columns):
 
 @kernel
 def _number_from(first, mark, indices, indptr, starts, rows, order, n_done, seen_columns, seen_rows):
-    """Put all columns that can be reached from `first` in order; return how many are done, and the widest level.
+    """Assign numbers to all columns reachable from `first`; return how many, and the width of the widest level.
 
-    `order`, `seen_columns` and `seen_rows` are changed; what carries this `mark` has been seen.
+    `order`, `seen_columns` and `seen_rows` are updated; `mark` labels the columns and rows that have been visited.
     """
     order[n_done], seen_columns[first] = first, mark
     place, done, level_end, widest = n_done, n_done + 1, n_done + 1, 1
@@ -58,9 +58,9 @@ def _number_from(first, mark, indices, indptr, starts, rows, order, n_done, seen
 
 @kernel
 def order_columns(indices, indptr, n_columns, limit):
-    """Return an order of the columns, and how far those of a row are then apart at most.
+    """Return an order of the columns, and the resulting bandwidth: the largest distance of two columns of a row.
 
-    That is -1, and the order of no use, if a level has more than `limit` columns: a better order is not to be expected.
+    The bandwidth is -1, and the order invalid, if a level has more than `limit` columns: no better order is expected.
     """
     starts, rows = _rows_of_columns(indices, indptr, n_columns)
     order, seen_columns = np.empty(n_columns, dtype=np.int64), np.zeros(n_columns, dtype=np.int8)
@@ -68,7 +68,7 @@ def order_columns(indices, indptr, n_columns, limit):
     for j in range(n_columns):
         if seen_columns[j] == 0:
             first = j
-            for mark in (1, 2):  # the last column that is reached from anywhere is at an edge
+            for mark in (1, 2):  # the last column reached from any column is at the edge of the graph
                 done, widest = _number_from(
                     first, mark, indices, indptr, starts, rows, order, n_done, seen_columns, seen_rows
                 )

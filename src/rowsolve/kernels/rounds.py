@@ -1,12 +1,12 @@
-"""Work that threads share out round by round, without waiting for one that has lost its core.
+"""Parallel work in rounds, without waiting for a thread that has lost its core.
 
-A round has some legs, and no leg belongs to a thread, for a thread may lose its core at any moment, for longer than all
-the legs take: each takes the legs that nobody has taken, and then those that others have taken but do not come back
-from. What comes of a leg is the same whoever goes it, so the bits do not tell. A thread that comes late finds that the
-others have gone on, and joins them where they are. It may still write then, so each thread writes into its own places
-only, and shows in a word of memory which of them hold what.
+A round consists of legs. A leg is not assigned to a fixed thread, because a thread may lose its core at any time, for
+longer than all legs take: each thread takes legs that no thread has taken, and then legs that other threads have taken
+but not completed. The result of a leg does not depend on the thread, so the result is deterministic. A delayed thread
+continues in the round that the others have reached. It may still be writing the result of an earlier leg, so each
+thread writes to its own places only, and an atomic word tells which place holds which result.
 
-What a leg is, is up to the kind of `work`, a named tuple: see `Work`.
+The type of `work`, a named tuple, determines what a leg is: see `Work`.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ import numpy as np
 from rowsolve.compiled.atomic import offer_core, read, replace, write
 from rowsolve.compiled.jit import kernel, row_primitive
 
-PLACES_OF_A_THREAD = 2  # for legs of one round; the first thread has one for each, so that it can go them all
-_MOST_TIMES = 1 << 20  # that a leg may be taken
+PLACES_OF_A_THREAD = 2  # for results of a round; the first thread has one for each leg, so that it can do all of them
+_MOST_TIMES = 1 << 20  # bound on how often a leg is taken
 
 
 class Meeting(NamedTuple):
-    """Words that tell how far the threads are; new ones for each burst, so that who is late finds its own."""
+    """Atomic words with the progress of all threads; each burst has new ones, because of threads that are delayed."""
 
-    taken: np.ndarray  # (n_legs,): the round whose leg was taken, times `_MOST_TIMES`, and how often it was
-    ended: np.ndarray  # (2 * n_legs,): the round whose leg has ended, times the number of places, and its place
-    reached: np.ndarray  # (n_threads,): the last round for which a thread has what all have come to
-    called_off: np.ndarray  # (1,)
+    taken: np.ndarray  # (n_legs,): the round in which a leg was taken, times `_MOST_TIMES`, plus how often
+    ended: np.ndarray  # (2 * n_legs,): the round in which a leg was completed, times the number of places, plus a place
+    reached: np.ndarray  # (n_threads,): the last round for which a thread has the combined state
+    called_off: np.ndarray  # (1,): nonzero if all threads are to stop
 
 
 class Work(NamedTuple):
-    """What a kind of work consists of; arrays have two sets, ``t % 2``, that take turns from round to round.
+    """The operations of a type of work; its arrays have two sets, ``t % 2``, that alternate from round to round.
 
     Attributes
     ----------
     go_leg : callable
-        ``go_leg(work, t, c, place, me, meeting)``: go leg `c` of round `t` from where thread `me` is; the result
-        goes into `place`.
+        ``go_leg(work, t, c, place, me, meeting)``: perform leg `c` of round `t` from the state of thread `me`, and
+        store the result in `place`.
     meet : callable
-        ``meet(work, t, me, meeting)``: note for thread `me` what all have come to at the end of round `t`.
+        ``meet(work, t, me, meeting)``: combine the results of all legs of round `t` into the state of thread `me`.
     follow : callable
-        ``follow(work, t, other, me)``: copy that of thread `other`, for the start of round `t`.
+        ``follow(work, t, other, me)``: copy the state of thread `other` at the start of round `t` to thread `me`.
     is_done : callable
-        ``is_done(work, t, me)``: tell whether there is no round `t`.
+        ``is_done(work, t, me)``: return whether the work is done before round `t`.
     """
 
     go_leg: Callable[..., None]
@@ -61,7 +61,7 @@ _IS_DONE: dict[type, Any] = {}
 
 
 def register(kind: type, work: Work) -> None:
-    """Let `run_rounds` take named tuples of this `kind`."""
+    """Make `run_rounds` accept named tuples of type `kind`."""
     _GO_LEG[kind], _MEET[kind], _FOLLOW[kind], _IS_DONE[kind] = work
 
 
@@ -86,29 +86,29 @@ def _is_done(work, t, me):
 
 
 def new_meeting(n_threads: int) -> Meeting:
-    """Return words that say: the first thread is at the start of round 0; there is a leg for each thread."""
+    """Return the initial words: the first thread is at the start of round 0, and there is a leg per thread."""
     reached = np.full(n_threads, -1)
     reached[0] = 0
     return Meeting(np.full(n_threads, -1), np.full(2 * n_threads, -1), reached, np.zeros(1, np.int64))
 
 
 def call_off(meeting: Meeting) -> None:
-    """Let all threads come to an end soon."""
+    """Make all threads stop soon."""
     meeting.called_off[0] = 1
 
 
 @kernel
 def run_rounds(work, patience, me, meeting):
-    """Be thread `me` of those that do `work`; return the round that it has come to.
+    """Run `work` as thread `me`; return the round that it has reached.
 
-    All set out from what thread 0 has for round 0, which has the result in the end, for the round that is returned. A
-    leg that another has taken is taken again after so many looks whether it has ended: `patience`.
+    All threads start from the state of thread 0 for round 0. At the end, thread 0 has the result, for the round that it
+    returns. A leg that another thread has taken is taken again after `patience` checks whether it is completed.
     """
     t = _join(work, me, meeting)
     while not _is_done(work, t, me) and not is_called_off(meeting):
         _go_legs(work, patience, t, me, meeting)
         _meet(work, t, me, meeting)
-        if is_over(t + 1, meeting):  # what was read may have been written over meanwhile
+        if is_over(t + 1, meeting):  # the results may have been overwritten while they were read
             t = _join(work, me, meeting)
         else:
             t += 1
@@ -118,20 +118,20 @@ def run_rounds(work, patience, me, meeting):
 
 @kernel
 def _join(work, me, meeting):
-    """Copy what the thread that is furthest has; return its round."""
+    """Copy the state of the thread that is furthest ahead; return its round."""
     while True:
         other = furthest(meeting)
         t = read(meeting.reached, other)
         if other != me:
             _follow(work, t, other, me)
-        if not is_over(t + 1, meeting):  # else it may have been written over meanwhile
+        if not is_over(t + 1, meeting):  # else the state may have been overwritten while it was copied
             write(meeting.reached, me, t)
             return t
 
 
 @kernel
 def _go_legs(work, patience, t, me, meeting):
-    """Take legs of round `t` until all have ended, or are called off."""
+    """Perform legs of round `t` until all are completed, or called off."""
     place = first_place(me, meeting)
     beyond = place + places_of(me, meeting)
     looks, times = 0, 0
@@ -151,12 +151,12 @@ def _go_legs(work, patience, t, me, meeting):
 
 @kernel
 def n_places_of(n_threads):
-    """Return in how many places legs are gone."""
+    """Return the number of places for the results of legs."""
     return n_threads + (n_threads - 1) * PLACES_OF_A_THREAD
 
 
 @kernel
-def copy(values, out):  # out: OUT; a loop compiles faster than an assignment of arrays
+def copy(values, out):  # out: OUT; a loop is compiled faster than an array assignment
     """Copy a vector."""
     for j in range(values.size):
         out[j] = values[j]
@@ -170,13 +170,13 @@ def first_place(me, meeting):
 
 @kernel
 def places_of(me, meeting):
-    """Return how many places thread `me` has."""
+    """Return the number of places of thread `me`."""
     return meeting.taken.size if me == 0 else PLACES_OF_A_THREAD
 
 
 @kernel
 def furthest(meeting):
-    """Return the thread that is furthest."""
+    """Return the thread that is furthest ahead."""
     other = 0
     for k in range(meeting.reached.size):
         if read(meeting.reached, k) > read(meeting.reached, other):
@@ -186,14 +186,14 @@ def furthest(meeting):
 
 @kernel
 def has_ended(t, c, meeting):
-    """Tell whether leg `c` of round `t` has ended."""
+    """Return whether leg `c` of round `t` is completed."""
     n_legs = meeting.taken.size
     return read(meeting.ended, t % 2 * n_legs + c) >= t * n_places_of(n_legs)
 
 
 @kernel
 def is_over(t, meeting):
-    """Tell whether all legs of round `t` have ended."""
+    """Return whether all legs of round `t` are completed."""
     for c in range(meeting.taken.size):  # noqa: SIM110 (not in a kernel)
         if not has_ended(t, c, meeting):
             return False
@@ -202,20 +202,20 @@ def is_over(t, meeting):
 
 @kernel
 def is_called_off(meeting):
-    """Tell whether all are to come to an end."""
+    """Return whether all threads are to stop."""
     return read(meeting.called_off, 0) != 0
 
 
 @kernel
 def place_of(t, c, meeting):
-    """Return where leg `c` of round `t`, which has ended, is."""
+    """Return the place of the result of leg `c` of round `t`, which is completed."""
     n_legs = meeting.taken.size
     return read(meeting.ended, t % 2 * n_legs + c) % n_places_of(n_legs)
 
 
 @kernel
 def take(t, times, me, meeting):  # meeting: INOUT
-    """Return a leg of round `t` that has not ended and was taken at most so many `times`, the own first; -1 if none."""
+    """Return a leg of round `t` that is not completed and was taken at most `times` times, leg `me` first, or -1."""
     n_legs = meeting.taken.size
     for k in range(n_legs):
         c = (me + k) % n_legs
@@ -228,7 +228,7 @@ def take(t, times, me, meeting):  # meeting: INOUT
 
 @kernel
 def show(t, c, place, meeting):  # meeting: INOUT
-    """Let all see that leg `c` of round `t` has ended and is in `place`, unless another thread has been faster."""
+    """Publish that the result of leg `c` of round `t` is in `place`, unless another thread was faster."""
     n_legs = meeting.taken.size
     word, least = t % 2 * n_legs + c, t * n_places_of(n_legs)
     before = read(meeting.ended, word)

@@ -1,10 +1,10 @@
-"""The kinds of rows that kernels run over, and what a kernel may do with a row.
+"""The types of rows that kernels work on, and the primitive operations with a row.
 
-A kernel is written once, with `row_dot`, `add_row` and `row_norm_sq`; Numba picks the code for the kind of
-rows at compile time, so the choice costs nothing at run time. Two fused forms serve the inner loop, where a row
-acts on x and on the probe: `measure_row` reads it once for its norm and both products, `add_row_to_both` once
-for both updates. Entries may be float32 or float64; sums and the vectors that rows act on are always float64.
-`DeflatedRows` act on longer vectors (see there); `product_of_moves` knows how long their moves really are.
+A kernel is written once, in terms of `row_dot`, `add_row` and `row_norm_sq`. Numba selects the implementation for the
+type of the rows at compile time, without run-time overhead. Two fused operations are for the inner loop, where a row
+acts on x and on the probe: `measure_row` reads a row once for its norm and both products, `add_row_to_both` once for
+both updates. Entries may be float32 or float64; sums and vectors are always float64. `DeflatedRows` act on longer
+vectors (see there), the inner products of which are computed by `product_of_moves`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import numpy as np
 
 from rowsolve.compiled.jit import kernel, row_primitive
 
-# Outside this range the square of the norm has lost digits or is gone: 1e-150 and 1e150 are still inside.
+# A smaller squared norm is inaccurate or zero because of underflow. Norms of 1e-150 and 1e150 are in range.
 SMALLEST_NORM_SQ = 1e-305
-NON_FINITE, ZERO_AGAINST_B, ZERO = 0, 1, 2  # places in `odd`
-# Squared sine to the span of Q below which a row counts as inside: its part outside is mostly rounding.
+NON_FINITE, ZERO_AGAINST_B, ZERO = 0, 1, 2  # indices in `odd`
+# Squared sine between a row and the span of Q below which it counts as inside: the rest of it is mostly rounding.
 INSIDE = 1e-12
 
 
@@ -29,7 +29,7 @@ class DenseRows(NamedTuple):
 
 
 class CSRRows(NamedTuple):
-    """Rows in compressed form: each column at most once in a row."""
+    """Rows in CSR format without duplicate entries."""
 
     data: np.ndarray
     indices: np.ndarray
@@ -37,20 +37,21 @@ class CSRRows(NamedTuple):
 
 
 class DeflatedRows(NamedTuple):
-    """Rows without their part in the span of an orthonormal basis Q of r vectors; that part is never formed.
+    """Rows projected onto the orthogonal complement of r orthonormal vectors, the rows of Q.
 
-    They act on vectors ``[z, s]`` of p + r numbers, which stand for ``z + Q' s``. With ``w_i = Q a_i``, a row is
-    ``[a_i, w_i]`` in a product (that of ``a_i`` with the vector meant) and ``[a_i, -w_i]`` when it is added (which adds
-    ``a_i - Q' w_i`` to the vector meant). Its squared norm is ``norm(a_i)**2 - norm(w_i)**2``; a row inside the span
-    has that of ``a_i`` instead, so that it moves nothing, but its gap still counts.
+    The projected rows are never formed. They act on vectors ``[z, s]`` of p + r numbers, which represent ``z + Q' s``.
+    With ``w_i = Q a_i``, a row is ``[a_i, w_i]`` in a product (which is that of ``a_i`` with the vector represented),
+    and ``[a_i, -w_i]`` in an addition (which adds ``a_i - Q' w_i`` to the vector represented). Its squared norm is
+    ``norm(a_i)**2 - norm(w_i)**2``. For a row inside the span it is that of ``a_i`` instead, so that the row does not
+    change x, but its gap is still taken into account.
     """
 
     rows: Any  # DenseRows or CSRRows
-    parts: np.ndarray  # (n, r): w_i, of those rows that are used
+    parts: np.ndarray  # (n, r): w_i, for the rows that are used
 
 
 def frozen(array: np.ndarray) -> np.ndarray:
-    """Return a read-only view: memmaps and arrays then share one compiled kernel, and nothing is written to."""
+    """Return a read-only view, so that memory maps and arrays share a compiled kernel, which cannot write to them."""
     view = np.asarray(array).view()
     view.flags.writeable = False
     return view
@@ -85,7 +86,7 @@ def _dense_touch(rows, i, counts, entries):
     for j in range(counts.size):
         length += 1.0 if rows.values[i, j] != 0.0 else 0.0
     for j in range(counts.size):
-        touched = 1.0 if rows.values[i, j] != 0.0 else 0.0  # no branch: the loop must stay in vectors
+        touched = 1.0 if rows.values[i, j] != 0.0 else 0.0  # without a branch, so that the loop is vectorized
         counts[j] += touched
         entries[j] += touched * length
 
@@ -173,7 +174,7 @@ def _dense_products(rows, order, start, stop, vectors, out):
         a, c = rows.values[order[t]], rows.values[order[t + 1]]
         for g in range(0, n_vectors - 1, 2):
             v, w = vectors[g], vectors[g + 1]
-            av, aw, cv, cw = 0.0, 0.0, 0.0, 0.0  # each number that is loaded is used twice
+            av, aw, cv, cw = 0.0, 0.0, 0.0, 0.0  # each number loaded is used twice
             for j in range(n_columns):
                 av += np.float64(a[j]) * v[j]
                 aw += np.float64(a[j]) * w[j]
@@ -273,7 +274,7 @@ def add_row(rows, i, step, x):  # x: INOUT
 
 @row_primitive(_TOUCH)
 def touch_columns(rows, i, counts, entries):  # counts, entries: INOUT
-    """Where ``a_i`` has an entry add 1 to `counts`, and the number of its entries to `entries`."""
+    """Add 1 to `counts`, and the number of entries of ``a_i`` to `entries`, for each column where it has an entry."""
     _TOUCH[type(rows)](rows, i, counts, entries)
 
 
@@ -297,7 +298,7 @@ def add_row_to_both(rows, i, step_x, step_z, x, z):  # x, z: INOUT
 
 @row_primitive(_ADD_AND_MEASURE)
 def add_and_measure_row(rows, i, step, x):  # x: INOUT
-    """Add ``step * a_i`` to `x`; return ``norm(a_i)**2``, and ``<a_i, x>`` as it was before."""
+    """Add ``step * a_i`` to `x`; return ``norm(a_i)**2``, and ``<a_i, x>`` with x before the addition."""
     return _ADD_AND_MEASURE[type(rows)](rows, i, step, x)
 
 
@@ -305,25 +306,25 @@ def add_and_measure_row(rows, i, step, x):  # x: INOUT
 def row_products(rows, order, start, stop, vectors, out):  # out: INOUT
     """Fill ``out[t - start, g]`` with ``<a_i, vectors[g]>``, where i = order[t], for t from `start` to `stop`.
 
-    Rows are taken in pairs: the last bits depend on which are paired, so work must be split after an even number.
+    Rows are processed in pairs: rounding depends on which are paired, so work must be split after an even number.
     """
     _PRODUCTS[type(rows)](rows, order, start, stop, vectors, out)
 
 
 @row_primitive(_MOVES)
 def product_of_moves(rows, move, other):
-    """Return the product of two sums of (multiples of) rows, as `add_row` makes them."""
+    """Return the inner product of two linear combinations of rows, in the representation of `add_row`."""
     return _MOVES[type(rows)](rows, move, other)
 
 
 def room_for_vectors(rows: DenseRows | CSRRows, count: int, n_columns: int) -> np.ndarray:
-    """Return zeros for `count` vectors, laid out as `row_products` likes them: a sparse row skips along columns."""
+    """Return zeros for `count` vectors in the memory layout that is fastest for `row_products`."""
     return np.zeros((count, n_columns), order="F" if isinstance(rows, CSRRows) else "C")
 
 
 @kernel
 def is_in_order(indices, indptr, n_columns):
-    """Tell whether sparse rows lie one after another and each has its columns in rising order, all of them there."""
+    """Return whether CSR arrays are valid: consecutive rows, with increasing column indices, all of them in range."""
     n_rows, n_stored, falls = indptr.size - 1, indices.size, 0
     if indptr[0] != 0 or indptr[n_rows] != n_stored:
         return False
@@ -333,7 +334,7 @@ def is_in_order(indices, indptr, n_columns):
             return False
         if 0 < first < last and indices[first] <= indices[first - 1]:
             falls -= 1
-    for k in range(1, n_stored):  # apart from the rows, for it takes many at once
+    for k in range(1, n_stored):  # a loop over all entries, which is vectorized
         falls += 1 if indices[k] <= indices[k - 1] else 0
     outside = 0
     for k in range(n_stored):
@@ -343,14 +344,14 @@ def is_in_order(indices, indptr, n_columns):
 
 @kernel
 def norm_sq_outside(norm_sq, inside_sq):
-    """Return the squared norm of what a deflated row adds; that of the whole row if it lies inside (see `INSIDE`)."""
+    """Return the squared norm of a deflated row; that of the whole row if it lies in the span (see `INSIDE`)."""
     outside_sq = norm_sq - inside_sq
     return outside_sq if outside_sq > max(INSIDE * norm_sq, SMALLEST_NORM_SQ) else norm_sq
 
 
 @kernel
 def is_usable(norm_sq, b, i, odd):  # odd: INOUT
-    """Tell whether row ``i`` defines a hyperplane that float64 can hold; note it in `odd` if not."""
+    """Return whether row ``i`` defines a hyperplane in the range of float64; record it in `odd` if not."""
     if SMALLEST_NORM_SQ < norm_sq < np.inf:
         return True
     if not norm_sq < np.inf:
@@ -364,21 +365,21 @@ def is_usable(norm_sq, b, i, odd):  # odd: INOUT
 
 @kernel
 def usable_norm_sq(rows, b, i, odd):  # odd: INOUT
-    """Return ``norm(a_i)**2``, or 0 for a row that defines no hyperplane; note such a row in `odd`."""
+    """Return ``norm(a_i)**2``, or 0 for a row that does not define a hyperplane, which is recorded in `odd`."""
     norm_sq = row_norm_sq(rows, i)
     return norm_sq if is_usable(norm_sq, b, i, odd) else 0.0
 
 
 @kernel
 def norms_of(rows, b, start, stop, norms_sq, odd):  # norms_sq, odd: INOUT
-    """Fill ``norms_sq[start:stop]``; 0 stands for a row that defines no hyperplane."""
+    """Fill ``norms_sq[start:stop]``, with 0 for rows that do not define a hyperplane."""
     for i in range(start, stop):
         norms_sq[i] = usable_norm_sq(rows, b, i, odd)
 
 
 @kernel
 def norms_at(rows, b, order, norms_sq, odd):  # norms_sq, odd: INOUT
-    """Fill `norms_sq` for the rows in `order`; 0 stands for a row that defines no hyperplane."""
+    """Fill `norms_sq` for the rows in `order`, with 0 for rows that do not define a hyperplane."""
     for t in range(order.size):
         norms_sq[t] = usable_norm_sq(rows, b, order[t], odd)
 
@@ -392,9 +393,9 @@ def residuals(rows, b, order, x, out):  # out: INOUT
 
 @kernel
 def distances(rows, b, order, x, out, scale, odd):  # out, odd: INOUT
-    """Fill `out` with the distance of `x` from the hyperplane of each row in `order`; 0 for a zero row.
+    """Fill `out` with the distance of `x` from the hyperplane of each row in `order`, or 0 for a zero row.
 
-    Return ``sum((scale * r_i)**2)`` over these rows, where ``r = b - A x``; `scale` keeps it in range.
+    Return ``sum((scale * r_i)**2)`` over these rows, where ``r = b - A x``; `scale` prevents overflow.
     """
     total = 0.0
     for t in range(order.size):
@@ -408,11 +409,12 @@ def distances(rows, b, order, x, out, scale, odd):  # out, odd: INOUT
 
 @kernel
 def inspect_rows(rows, b, start, x, limit, scale, off, gradient, touched, odd):  # off, gradient, touched, odd: INOUT
-    """Look at the rows from `start` on, one for each place of `off`, reading each once.
+    """Check ``off.size`` rows from `start` on, reading each once.
 
-    Fill `off` with whether x is further than `limit` from the hyperplane of a row; add ``r_i * a_i`` to `gradient`,
-    where ``r = b - A x``. Count in ``touched[1]`` the rows that touch a column and are off, in ``touched[0]`` the
-    others, and next to it their entries (see `touch_columns`). Return ``sum((scale * r_i)**2)``.
+    Fill `off` with whether the distance of x from the hyperplane of a row exceeds `limit`, and add ``r_i * a_i`` to
+    `gradient`, where ``r = b - A x``. For each column, ``touched[1]`` counts the rows that are off and have an entry
+    there, and their entries (see `touch_columns`); ``touched[0]`` counts the same for the other rows. Return
+    ``sum((scale * r_i)**2)``.
     """
     total = 0.0
     for t in range(off.size):
@@ -429,7 +431,7 @@ def inspect_rows(rows, b, start, x, limit, scale, off, gradient, touched, odd): 
 
 @kernel
 def write_out(rows, start, stop, out):  # out: OUT
-    """Write the sparse rows from `start` to `stop` in full."""
+    """Fill `out` with the sparse rows `start` to `stop` as dense rows."""
     for i in range(start, stop):
         row = out[i]
         for j in range(row.size):
@@ -440,7 +442,7 @@ def write_out(rows, start, stop, out):  # out: OUT
 
 @kernel
 def look_at_sides(b, largest, lowest, highest):  # largest, lowest, highest: OUT
-    """Find the largest entry of each row of `b`, and the rows with the lowest and the highest of each column."""
+    """Find the largest absolute value in each row of `b`, and the rows of the minimum and maximum of each column."""
     low, high = b[0].copy(), b[0].copy()
     lowest[:] = 0
     highest[:] = 0

@@ -1,4 +1,4 @@
-"""Drawing rows: O(1) for each, whatever their number and weights."""
+"""Drawing random rows in O(1) per row, independent of their number and weights."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from rowsolve.compiled.jit import kernel
 
 
 class Deck(NamedTuple):
-    """Rows in groups, each group with an alias table (Walker 1977), so that a weighted draw is O(1).
+    """Groups of rows, each with an alias table (Walker 1977), with which a weighted draw is O(1).
 
-    Group ``g`` holds ``members[starts[g]:starts[g + 1]]``. Position ``t`` of a group is kept with
-    probability ``keep[t]`` and otherwise sends the draw to position ``other[t]``.
+    Group ``g`` consists of ``members[starts[g]:starts[g + 1]]``. A uniform draw of position ``t`` of a group is kept
+    with probability ``keep[t]``, and replaced by position ``other[t]`` otherwise.
     """
 
     members: np.ndarray
@@ -24,13 +24,13 @@ class Deck(NamedTuple):
 
 @kernel
 def fill_alias_table(weights, keep, other):  # keep, other: INOUT
-    """Fill the alias table of `weights` (not negative, not all zero) by Vose's method."""
+    """Fill the alias table for `weights` (nonnegative, not all zero) by Vose's method."""
     n = weights.size
     mean = 0.0
     largest = weights.max()
     for i in range(n):
         mean += weights[i] / largest / n  # weights near 1e300 must not overflow
-    waiting = np.empty(n, np.int64)  # the light ones from the left, the heavy ones from the right
+    waiting = np.empty(n, np.int64)  # light entries from the left, heavy entries from the right
     n_light = 0
     n_heavy = 0
     for i in range(n):
@@ -52,7 +52,7 @@ def fill_alias_table(weights, keep, other):  # keep, other: INOUT
             n_heavy -= 1
             waiting[n_light] = heavy
             n_light += 1
-    # What is left differs from 1 by rounding only.
+    # The remaining entries differ from 1 by rounding only.
     for t in range(n_light):
         keep[waiting[t]] = 1.0
     for t in range(n_heavy):
@@ -60,7 +60,7 @@ def fill_alias_table(weights, keep, other):  # keep, other: INOUT
 
 
 def deck_by_weight(weights: np.ndarray) -> Deck:
-    """Return a deck with one group, all of ``range(weights.size)``; drawn uniformly if all weights are zero."""
+    """Return a deck with a single group, ``range(weights.size)``; draws are uniform if all weights are zero."""
     n = weights.size
     deck = Deck(np.arange(n), np.array([0, n]), np.ones(n), np.arange(n))
     if weights.any():
@@ -70,13 +70,14 @@ def deck_by_weight(weights: np.ndarray) -> Deck:
 
 @kernel
 def _member(deck, start, size, uniform):
-    """Return the row that a number in [0, 1) draws from the group of `size` rows that begins at `start`.
+    """Return the row that a uniform number in [0, 1) selects from the group of `size` rows that begins at `start`.
 
-    The whole part of ``uniform * size`` is a place in the table; the fraction, uniform as well, tosses the coin.
+    The integer part of ``uniform * size`` is a position in the table; the fraction, which is uniform, too, decides
+    whether it is kept.
     """
     level = uniform * size
     spot = min(np.int64(level), size - 1)
-    other = deck.other[start + spot]  # read in any case: a branch around it is as hard to predict as the coin
+    other = deck.other[start + spot]  # always read, because a branch around it could not be predicted
     if level - spot >= deck.keep[start + spot]:
         spot = other
     return deck.members[start + spot]
@@ -84,16 +85,16 @@ def _member(deck, start, size, uniform):
 
 @kernel
 def draw_one(deck, group, rng):
-    """Return a row of `group`, drawn by weight."""
+    """Return a row of `group`, drawn with its weight."""
     start = deck.starts[group]
     return _member(deck, start, deck.starts[group + 1] - start, rng.random())
 
 
 @kernel
 def draw_into(deck, group, rng, uniforms, order):  # uniforms, order: INOUT
-    """Fill `order` with rows of `group`, drawn by weight with replacement; `uniforms` is room for as many numbers.
+    """Fill `order` with rows of `group`, drawn by weight with replacement; `uniforms` is a workspace of the same size.
 
-    All numbers first, then all rows: calls of the generator between look-ups keep them from overlapping.
+    All random numbers are drawn first: calls of the generator between look-ups would prevent these from overlapping.
     """
     start = deck.starts[group]
     size = deck.starts[group + 1] - start
@@ -110,22 +111,23 @@ def draw_many(deck, group, rng, order):  # order: INOUT
 
 
 def new_cards(n: int) -> np.ndarray:
-    """Return a pack of the cards 0, 1, … in order: each card as its distance from its place.
+    """Return the identity permutation of ``range(n)``, stored as the differences between the entries and their indices.
 
-    All zero, so that the pack takes no time and no memory before it is dealt from, however large it is.
+    These are all zero, so that the array takes no time and no memory until it is used, whatever its size.
     """
     return np.zeros(n, np.int64)
 
 
 @kernel
 def deal(cards, first, uniforms, out):  # cards, out: INOUT
-    """Draw distinct cards from ``cards[first:]``, one for each of `uniforms`; they end up in front and in `out`.
+    """Draw distinct entries of a permutation (see `new_cards`) from ``cards[first:]``, one for each of `uniforms`.
 
-    A few steps of the Fisher-Yates shuffle, O(1) each: the rest of the cards is not touched. See `new_cards`. The
-    random numbers, in [0, 1), come as an array: to hand over a generator takes as long as a hundred cards.
+    They are moved to the front and written to `out`, by O(1) steps of the Fisher-Yates shuffle, which leave the other
+    entries unchanged. The random numbers, in [0, 1), are passed as an array, because passing a generator takes as long
+    as drawing a hundred entries.
     """
     for t in range(out.size):
-        place = (first + t) % cards.size  # after the last card, the next round
+        place = (first + t) % cards.size  # after the last entry, start again
         left = cards.size - place
         pick = place + min(np.int64(uniforms[t] * left), left - 1)
         card = pick + cards[pick]
@@ -136,6 +138,6 @@ def deal(cards, first, uniforms, out):  # cards, out: INOUT
 
 @kernel
 def deal_blocks(cards, uniforms, blocks):  # cards, blocks: INOUT
-    """Fill each row of `blocks` with distinct cards, drawn from all."""
+    """Fill each row of `blocks` with distinct entries of the permutation `cards`."""
     for t in range(blocks.shape[0]):
         deal(cards, 0, uniforms[t], blocks[t])

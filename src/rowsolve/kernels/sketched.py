@@ -1,4 +1,4 @@
-"""The greedy choice of a row by sketched distances (RKA-JL), inside the furthest cluster (RKA-Cluster-JL)."""
+"""The greedy choice of a row by sketched distances (RKA-JL), within the furthest cluster (RKA-Cluster-JL)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from rowsolve.compiled.jit import kernel
 from rowsolve.kernels.rows import add_row, row_dot, row_products, usable_norm_sq
 from rowsolve.kernels.sampling import draw_into, draw_one
 
-_TILE = 32  # rows that stay in the cache while they are multiplied with Phi, then with the centroids
+_TILE = 32  # rows that stay in the cache while they are multiplied by Phi and then by the centroids
 
 
 class Sketch(NamedTuple):
-    """What is known of every row without reading it again.
+    """The sketches of all rows.
 
-    ``unit[i]`` is ``Phi a_i`` normalised and ``length[i]`` its norm (0: never a candidate); ``target[i]``
-    is ``b_i / length[i]``; ``norms_sq[i]`` is ``norm(a_i)**2``; ``overlaps[i, l]`` is ``<c_l, a_i>``.
+    ``unit[i]`` is ``Phi a_i``, normalised, and ``length[i]`` its norm, 0 for a row that is never a candidate;
+    ``target[i]`` is ``b_i / length[i]``; ``norms_sq[i]`` is ``norm(a_i)**2``; ``overlaps[i, l]`` is ``<c_l, a_i>``.
     """
 
     unit: np.ndarray
@@ -28,7 +28,7 @@ class Sketch(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Where x is, as far as the choice of rows can see."""
+    """The sketch of x and its gaps to the centroid equations, from which rows are chosen."""
 
     sketched: np.ndarray  # Phi x
     centroid_gaps: np.ndarray  # beta_l - <c_l, x>, over norm(c_l)
@@ -37,7 +37,7 @@ class Position(NamedTuple):
 
 @kernel
 def sketch_rows(rows, b, start, stop, phi, centroids, sketch, odd):  # sketch, odd: INOUT
-    """Fill rows `start` to `stop` of `sketch` in one read of each row."""
+    """Fill rows `start` to `stop` of `sketch`, reading each row once."""
     order = np.arange(start, stop)
     for first in range(0, order.size, _TILE):
         last = min(first + _TILE, order.size)
@@ -62,14 +62,14 @@ def _normalise(sketch, b, i):
 
 @kernel
 def greedy_sweep(rows, b, sketch, deck, n_candidates, position, iterates, rng, drops, visited):
-    """Take greedy steps until `visited` is full, two rows of A each; fill `drops`.
+    """Perform greedy steps, each of which reads two rows of A, until `visited` is full; fill `drops`.
 
-    Each step picks the furthest cluster by its centroid equation, then the candidate furthest by its
-    sketched distance, compares it, exactly, with the first candidate drawn, and projects on the better.
+    Each step chooses the furthest cluster by its centroid equation and then the furthest candidate by its sketched
+    distance, compares it by exact distance with the first candidate drawn, and projects on the further one.
     """
     drops[:] = 0.0
-    room = min(n_candidates, deck.members.size)
-    candidates, uniforms = np.empty(room, np.int64), np.empty(room)
+    size = min(n_candidates, deck.members.size)
+    candidates, uniforms = np.empty(size, np.int64), np.empty(size)
     for step_number in range(visited.size // 2):
         best, first = choose_two(sketch, deck, n_candidates, position, rng, uniforms, candidates)
         visited[2 * step_number] = best
@@ -79,7 +79,7 @@ def greedy_sweep(rows, b, sketch, deck, n_candidates, position, iterates, rng, d
 
 @kernel
 def choose_two(sketch, deck, n_candidates, position, rng, uniforms, candidates):  # the last two: INOUT, for scratch
-    """Return the candidate that is furthest by its sketched distance, and the first one drawn."""
+    """Return the furthest candidate by sketched distance, and the first candidate drawn."""
     group = 0
     for g in range(1, position.centroid_gaps.size):
         if abs(position.centroid_gaps[g]) > abs(position.centroid_gaps[group]):
@@ -88,16 +88,16 @@ def choose_two(sketch, deck, n_candidates, position, rng, uniforms, candidates):
     if stop - start > n_candidates:
         draw_into(deck, group, rng, uniforms, candidates)
         return _furthest(sketch, candidates, position.sketched), candidates[0]
-    # score the whole group
+    # the group is small: score all of it
     first = draw_one(deck, group, rng)
     return _furthest(sketch, deck.members[start:stop], position.sketched), first
 
 
 @kernel
 def step_to_better(rows, b, best, first, sketch, number, first_number, position, iterates, drops):
-    """Project on that one of two rows which is further away, exactly; add to `drops`, follow in `position`.
+    """Project on the further of two rows, by exact distance; add to `drops` and update `position`.
 
-    They are rows `best` and `first` of `rows`, whose sketches have the numbers given.
+    The rows are `best` and `first` of `rows`; `number` and `first_number` are their indices in `sketch`.
     """
     gap, first_gap = b[best] - row_dot(rows, best, iterates[0]), b[first] - row_dot(rows, first, iterates[0])
     if first_gap * first_gap / sketch.norms_sq[first_number] > gap * gap / sketch.norms_sq[number]:
@@ -128,7 +128,7 @@ def _furthest(sketch, candidates, sketched):
 
 @kernel
 def _move(sketch, i, step, position):
-    """Follow ``x += step * a_i``."""
+    """Update `position` for ``x += step * a_i``."""
     scaled = step * sketch.length[i]
     for s in range(position.sketched.size):
         position.sketched[s] += scaled * sketch.unit[i, s]

@@ -1,4 +1,4 @@
-"""Projections onto one row after another."""
+"""Sequential projections onto rows."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from rowsolve.kernels.rows import (
     norm_sq_outside,
 )
 
-_AHEAD = 4  # rows between the one that is measured and the one that is asked for from memory
+_AHEAD = 4  # rows between the row that is measured and the one that is prefetched
 
 
 class Gate(NamedTuple):
-    """Lets rows near x through, by a running quantile of their distances.
+    """A filter that accepts rows near x, by a running quantile of their distances.
 
-    The level, a squared distance, goes up by a factor when a row lies above it and down when one lies below. Where
-    ``log(up) / -log(down) = q / (1 - q)`` it settles where a share q of the rows lies below (Robbins and Monro 1951).
+    The level, a squared distance, is multiplied by `up` if a row lies above it, and by `down` if it lies below. With
+    ``log(up) / -log(down) = q / (1 - q)`` it converges to the q-quantile of the distances (Robbins and Monro 1951).
     """
 
-    level: np.ndarray  # (2,): the level, and how low it may sink
-    slack_sq: float  # rows are let through up to this many times the level
+    level: np.ndarray  # (2,): the level and its lower bound
+    slack_sq: float  # rows are accepted up to this multiple of the level
     up: float
     down: float
 
 
 @kernel
 def lets_through(gate, distance_sq):  # gate: INOUT
-    """Tell whether a row at this squared distance is near enough, and note the distance."""
+    """Return whether a row at this squared distance is accepted, and update the level."""
     level = gate.level[0]
     factor = gate.up if distance_sq > level else gate.down
     gate.level[0] = max(level * factor, gate.level[1])
@@ -45,7 +45,7 @@ def lets_through(gate, distance_sq):  # gate: INOUT
 
 @kernel
 def _inverse(norm_sq, gap, b, i, odd, gate):
-    """Return ``1 / norm_sq``; 0 for a row that defines no hyperplane or, if there is a gate, does not get through."""
+    """Return ``1 / norm_sq``, or 0 for a row that does not define a hyperplane or that the gate, if any, rejects."""
     if not is_usable(norm_sq, b, i, odd):
         return 0.0
     if gate is not None and not lets_through(gate, gap * (gap / norm_sq)):
@@ -105,7 +105,7 @@ _MOVE_AND_MEASURE: dict[type, Any] = {DenseRows: _dense_move_and_measure, Deflat
 def move_and_measure(rows, places, x, z, steps):  # x, z: INOUT
     """Add two rows to x and to z; return all products of two other rows with each other, with x and with z.
 
-    See `move_and_measure_vectors`, which does most of it.
+    See `move_and_measure_vectors`, which does most of the work.
     """
     return _MOVE_AND_MEASURE[type(rows)](rows, places, x, z, steps)
 
@@ -120,7 +120,7 @@ def measure_two(values, places, x, z):
 
 @kernel
 def _measure_rest(values, u, v, x, z, done, products):
-    """Add the part of the columns from `done` on to the products of rows ``u`` and ``v``."""
+    """Add the columns from `done` on to the products of rows ``u`` and ``v``."""
     norm_u, norm_v, cross, ux, vx, uz, vz = products
     for j in range(done, x.size):
         first, second = np.float64(values[u, j]), np.float64(values[v, j])
@@ -140,11 +140,11 @@ def _singly(_kind, rows, b, order, count, iterates, drops, odd, gate):
 
 
 def _in_pairs(_kind, rows, b, order, count, iterates, drops, odd, gate):
-    """Take two rows at a time, in a pipeline: in one loop the last pair moves x and the next is measured by it.
+    """Process two rows at a time, in a pipeline: one loop adds the previous pair to x and measures the next pair.
 
-    So x and the probe are fetched and stored once for two rows, and the arithmetic is done while rows come from
-    memory. After the step along the first row of a pair the gap of the second has changed by the step times their
-    product. A row that is left out takes a step of zero.
+    So x and the probe are loaded and stored once for two rows, and arithmetic overlaps with reading rows from memory.
+    The step along the first row of a pair changes the gap of the second by the step times their product. The step of a
+    row that is skipped is zero.
     """
     x, z = iterates[0], iterates[1]
     last = order.size - 2
@@ -178,13 +178,13 @@ _SWEEP: dict[type, Any] = {DenseRows: _in_pairs, CSRRows: _singly, DeflatedRows:
 
 @row_primitive(_SWEEP)
 def _project_on_each(kind, rows, b, order, count, iterates, drops, odd, gate):  # iterates, drops, odd, gate: INOUT
-    """Take the `rows` in the way that suits their `kind`: themselves, or those that are deflated."""
+    """Project on the `rows` by the implementation for `kind`: the rows, or those inside of `DeflatedRows`."""
     _SWEEP[type(kind)](kind, rows, b, order, count, iterates, drops, odd, gate)
 
 
 @kernel
 def sweep_first(rows, b, order, count, iterates, drops, odd):  # iterates, drops, odd: INOUT
-    """Do the same with the first `count` rows of `order`; those after them come next and are fetched already."""
+    """Do the same as `sweep` for the first `count` rows of `order`; the rows after them are prefetched."""
     drops[:] = 0.0
     if count > 0:
         _project_on_each(rows, rows, b, order, count, iterates, drops, odd, None)
@@ -192,18 +192,18 @@ def sweep_first(rows, b, order, count, iterates, drops, odd):  # iterates, drops
 
 @kernel
 def sweep(rows, b, order, iterates, drops, odd):  # iterates, drops, odd: INOUT
-    """Project x and the probe onto the rows listed in `order`, one after another; fill `drops`.
+    """Project x and the probe onto the rows in `order`, one after another; fill `drops`.
 
-    Eq. (1) of the paper, for ``A x = b`` with ``x = iterates[0]`` and for ``A z = 0`` with ``z = iterates[1]``.
-    The drop is the sum of squared steps: what the squared error of each has lost. A zero row defines no
-    hyperplane and is skipped.
+    This is Eq. (1) of the paper, for ``A x = b`` with ``x = iterates[0]`` and for ``A z = 0`` with ``z = iterates[1]``.
+    A drop is the sum of the squared steps, which is the decrease of the squared error. Zero rows, which do not define a
+    hyperplane, are skipped.
     """
     sweep_first(rows, b, order, order.size, iterates, drops, odd)
 
 
 @kernel
 def guarded_sweep(rows, b, order, iterates, drops, odd, gate):  # iterates, drops, odd, gate: INOUT
-    """Do the same, but leave out the rows that `gate` does not let through; the probe takes the very same rows."""
+    """Do the same as `sweep`, but skip the rows that `gate` rejects, both for x and for the probe."""
     drops[:] = 0.0
     if order.size > 0:
         _project_on_each(rows, rows, b, order, order.size, iterates, drops, odd, gate)

@@ -1,7 +1,7 @@
-"""Rows of a matrix in Fortran order, copied side by side as kernels take them.
+"""Transposition of rows in Fortran order into a contiguous copy.
 
-A row of such a matrix is a number here and a number there. A tile of rows is turned in registers, some columns at a
-time, into a copy that stays in the cache.
+The entries of a row in Fortran order are far apart in memory. A tile of rows is transposed in registers, some columns
+at a time, into a copy that stays in the cache.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from rowsolve.compiled.simd import LANES, takes_blocks, turn_block
 
 @kernel
 def turn(turned, start, stop, target):  # target: INOUT
-    """Copy columns `start` to `stop` of `turned` to the first rows of `target`, of which each is at least as long.
+    """Copy columns `start` to `stop` of `turned` to the first rows of `target`, which may be longer.
 
-    What is left of a row up to a multiple of `LANES`, if it is that long, is of no use. As many columns that follow are
-    asked for from memory meanwhile.
+    If they are long enough, the copy is padded to a multiple of `LANES`; the entries of the padding are arbitrary. As
+    many of the following columns are prefetched.
     """
     n_long, count = turned.shape[0], stop - start
     in_blocks = n_long if target.shape[1] >= -(-n_long // LANES) * LANES else n_long // LANES * LANES
