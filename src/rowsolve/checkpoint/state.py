@@ -101,7 +101,7 @@ def fill(part: Any, state: Any, sizes: Sizes, besides: tuple[str, ...] = ()) -> 
     check_keys(state, (*part.saved, *besides))
     own = dict(sizes)
     for name, kind in part.saved.items():
-        found = _looked_at(name, kind, state[name], own)
+        found = _validated(name, kind, state[name], own)
         if kind is in_place:
             fill(getattr(part, name), found, sizes)
         else:
@@ -120,7 +120,7 @@ def check_keys(state: Any, expected: Any) -> None:
             raise StateError(f"{key!r:.40} is not expected")
 
 
-def _looked_at(name: str, kind: Kind, value: Any, sizes: Sizes) -> Any:
+def _validated(name: str, kind: Kind, value: Any, sizes: Sizes) -> Any:
     try:
         return kind(value, sizes)
     except StateError as error:
@@ -267,7 +267,7 @@ def named(make: Callable[..., Any], **kinds: Kind) -> Kind:
 
     def look(value: Any, sizes: Sizes) -> Any:
         check_keys(value, kinds)
-        return make(**{name: _looked_at(name, kind, value[name], sizes) for name, kind in kinds.items()})
+        return make(**{name: _validated(name, kind, value[name], sizes) for name, kind in kinds.items()})
 
     return look
 
@@ -312,9 +312,9 @@ def _check_like(value: Any, like: Any, name: str) -> None:
         for key in like:
             _check_like(value[key], like[key], key)
     elif isinstance(like, np.ndarray):
-        _looked_at(name, array(*like.shape, dtype=like.dtype), value, {})
+        _validated(name, array(*like.shape, dtype=like.dtype), value, {})
     elif isinstance(like, str):
         if value != like:
             raise StateError(f"{name}: expected {like}, got {_words(value)}")
     else:
-        _looked_at(name, integer(0, _LARGEST[name]), value, {})
+        _validated(name, integer(0, _LARGEST[name]), value, {})

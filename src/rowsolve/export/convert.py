@@ -96,9 +96,9 @@ def convert(
             limit = _without_arrangement(rows, cluster, limit)
         step = _rows_at_once(rows, path, layout, limit)
         read = {"`source` is read from": (*files_of(source), *files_of(rows)), "`rhs` is read from": files_of(rhs)}
-        names = _names_beside(b, path, clustered=cluster is not None)
+        names = _separate_names(b, path, clustered=cluster is not None)
         with _target(_outputs(path, names, read, force=force), layout) as out:
-            take = _Taking(rows, b, layout.dtype, allow_nan=allow_nan)
+            take = _Reader(rows, b, layout.dtype, allow_nan=allow_nan)
             if cluster is None:
                 for start, stop in rows.pieces(step):
                     out.add(*take(range(start, stop)))
@@ -109,7 +109,7 @@ def convert(
 
 
 def _write_clustered(
-    rows: Store, b: Store | None, n_clusters: int, rng: np.random.Generator, step: int, take: _Taking, out: _Target,
+    rows: Store, b: Store | None, n_clusters: int, rng: np.random.Generator, step: int, take: _Reader, out: _Target,
     progress: Callable[[int, int], None],
 ) -> None:  # fmt: skip
     """Write the rows in blocks with one row of each cluster, and the arrays that describe the clusters."""
@@ -153,8 +153,8 @@ def _layout(
     sparse = rows.sparse and writer.takes_sparse
     n_bytes = rows.bytes_per_row if sparse else rows.shape[1] * kept.itemsize
     if chunk is None:
-        room = min(writer.chunk_bytes, (limit - rows.least_bytes) / _COPIES)
-        chunk = max(1, int(room / max(1.0, n_bytes)))
+        available = min(writer.chunk_bytes, (limit - rows.least_bytes) / _COPIES)
+        chunk = max(1, int(available / max(1.0, n_bytes)))
     elif not writer.chunk_bytes or sparse:
         raise ValueError(f"{path}: `chunk` does not apply to {'sparse matrices' if sparse else 'this format'}.")
     else:
@@ -199,7 +199,7 @@ def _rows_at_once(rows: Store, path: Path, layout: Layout, limit: float) -> int:
     return int((limit - rows.least_bytes) / (_COPIES * n_bytes * layout.chunk)) * layout.chunk
 
 
-class _Taking:
+class _Reader:
     """Reads rows and right-hand sides in the dtype of the target; raises for NaN and infinity unless `allow_nan`."""
 
     def __init__(self, rows: Store, b: Store | None, dtype: np.dtype, *, allow_nan: bool) -> None:
@@ -236,7 +236,7 @@ def _first_too_large(rows: np.ndarray, dtype: np.dtype) -> Odd:
     return Odd(row, column, float(rows[row, column]))
 
 
-def _names_beside(b: Store | None, path: Path, *, clustered: bool) -> list[str]:
+def _separate_names(b: Store | None, path: Path, *, clustered: bool) -> list[str]:
     """Return the names of the arrays that the format of `path` cannot hold, which get separate files."""
     extra_arrays = WRITERS[ending_of(path)].extra_arrays
     names = ["b"] if b is not None and extra_arrays == "files" else []
@@ -247,7 +247,7 @@ def _names_beside(b: Store | None, path: Path, *, clustered: bool) -> list[str]:
 
 def _outputs(path: Path, beside: list[str], read: dict[str, tuple[Path, ...]], *, force: bool) -> dict[str, OutputFile]:
     """Check, before anything is read, that all files can be written; return them by name (that of `path` is empty)."""
-    places = {"": path, **{name: _beside(path, name) for name in beside}}
+    places = {"": path, **{name: _separate_file(path, name) for name in beside}}
     found: dict[str, OutputFile] = {}
     for name, place in places.items():
         ending = ending_of(place)
@@ -264,8 +264,8 @@ def _outputs(path: Path, beside: list[str], read: dict[str, tuple[Path, ...]], *
 class _Target:
     """The file being written, and the separate files that belong to it."""
 
-    def __init__(self, rows: Writer, b: Writer | None, open_beside: Callable[[str, Layout], Writer]) -> None:
-        self._rows, self._b, self._open_beside = rows, b, open_beside
+    def __init__(self, rows: Writer, b: Writer | None, open_separate: Callable[[str, Layout], Writer]) -> None:
+        self._rows, self._b, self._open_separate = rows, b, open_separate
 
     def add(self, rows: Any, b: np.ndarray | None) -> None:
         """Write the next rows and their right-hand sides."""
@@ -278,7 +278,7 @@ class _Target:
         if self._rows.extra_arrays == "datasets":
             self._rows.add_array(name, values)
         else:
-            self._open_beside(name, Layout(values.shape, values.dtype)).add(values)
+            self._open_separate(name, Layout(values.shape, values.dtype)).add(values)
 
 
 @contextmanager
@@ -288,16 +288,16 @@ def _target(outputs: dict[str, OutputFile], layout: Layout) -> Iterator[_Target]
     with ExitStack() as stack:
         rows, b = stack.enter_context(_written(outputs[""], kind, layout)), None
 
-        def open_beside(name: str, layout: Layout) -> Writer:
+        def open_separate(name: str, layout: Layout) -> Writer:
             return stack.enter_context(_written(outputs[name], NpyWriter, layout))
 
         if "b" in outputs:
             shape = layout.shape[:1] if len(layout.rhs) == 1 else (layout.shape[0], len(layout.rhs))
-            b = open_beside("b", Layout(shape, np.dtype(float)))
-        yield _Target(rows, b, open_beside)
+            b = open_separate("b", Layout(shape, np.dtype(float)))
+        yield _Target(rows, b, open_separate)
 
 
-def _beside(path: Path, name: str) -> Path:
+def _separate_file(path: Path, name: str) -> Path:
     """Return the separate file for the array `name`, which the format of `path` cannot hold."""
     return path.with_name(f"{path.name[: -len(ending_of(path))]}.{name}.npy")
 

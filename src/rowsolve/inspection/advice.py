@@ -30,15 +30,15 @@ def advise(run: Run, predictions: tuple[Prediction, ...], noise: Noise, rtol: fl
     predicted, monitor = {one.method: one for one in predictions}, run.iterates.monitor
     why, first = first_choice(run.context.system, rtol)
     exact = predicted["randomized" if first.least_squares else first.name]  # cannot converge if inconsistent
-    contradictory = noise.suspected or (exact.reaches is False and exact.rows is None)
-    status = Status.INCONSISTENT if contradictory else Status.SLOW if is_hopeless(monitor) else Status.CONVERGED
+    inconsistent = noise.suspected or (exact.reaches is False and exact.rows is None)
+    status = Status.INCONSISTENT if inconsistent else Status.SLOW if is_hopeless(monitor) else Status.CONVERGED
     suspicious, sharing = (
-        contradictory or monitor.suspicious,
+        inconsistent or monitor.suspicious,
         rows_share_much(run.context.system, status, run.context.rng),
     )
     then = next_choice(run.context.system, first, status, suspicious=suspicious, sharing=sharing)
     words, method = [f"{why}`auto` begins with '{first.name}'."], then.method.name if then else "auto"
-    if contradictory:
+    if inconsistent:
         seems = "seems to be inconsistent" if noise.suspected else "is inconsistent"
         by = ", if only by rounding" if noise.relative == 0.0 and not noise.n_wild else ""
         words.append(f"The system {seems}{by}, so x will be the least-squares solution, by 'refined'.")

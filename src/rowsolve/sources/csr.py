@@ -13,7 +13,7 @@ from rowsolve.sources.store import Store, StoreError, files_behind
 
 __all__ = ["CSRStore", "MatrixStore", "canonical", "checked_csr", "is_sparse"]
 
-# Of `indptr`: at most so many samples, at least so many rows apart, and so many entries per read.
+# For the samples of `indptr`: their largest number, the smallest step in rows, and the entries per read.
 _PLACES, _FEWEST_ROWS, _AT_ONCE = 1 << 14, 16, 1 << 16
 
 

@@ -52,9 +52,9 @@ class ParquetStore(Streamed):
                 str(path), (self._starts[-1], len(fields)), stored_dtype, chunk=max(sizes, default=1), columns=columns
             )
             self._places = {self._file.schema.column(i).path: i for i in range(len(self._file.schema))}
-            self._doubtful = [] if allow_nan else self._find_nulls([field.name for field in fields if field.nullable])
+            self._unchecked = [] if allow_nan else self._find_nulls([field.name for field in fields if field.nullable])
             self._schema = _schema_of(columns, self.dtype)
-            self._as_they_are = all(field.type == self._schema.field(field.name).type for field in fields)
+            self._needs_no_cast = all(field.type == self._schema.field(field.name).type for field in fields)
             self._bytes_open = self._measure(path, int(np.argmax(sizes)))
         except BaseException:
             self._file.close()
@@ -92,10 +92,10 @@ class ParquetStore(Streamed):
             with_nulls = [name for name, count in counts.items() if count]
             if with_nulls:
                 table = self._file.read_row_group(group, columns=with_nulls, use_threads=False)
-                self._refuse_nulls(table.select(with_nulls).combine_chunks(), self._starts[group])
+                self._raise_for_nulls(table.select(with_nulls).combine_chunks(), self._starts[group])
         return [name for name in columns if name in doubtful]
 
-    def _refuse_nulls(self, batch: Any, first: int) -> None:
+    def _raise_for_nulls(self, batch: Any, first: int) -> None:
         """Raise StoreError for the first row of `batch`, which starts at row `first`, in which a value is missing."""
         found = []
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
@@ -131,9 +131,9 @@ class ParquetStore(Streamed):
             for batch in self._file.iter_batches(batch_size, row_groups=[group], columns=names, use_threads=threads):
                 # A name that is a prefix of nested columns selects those, too: keep those that were requested.
                 wanted = batch if batch.schema.names == names else batch.select(names)
-                if self._doubtful:
-                    self._refuse_nulls(wanted.select(self._doubtful), first)
-                yield first, wanted if self._as_they_are else wanted.cast(self._schema, safe=False)
+                if self._unchecked:
+                    self._raise_for_nulls(wanted.select(self._unchecked), first)
+                yield first, wanted if self._needs_no_cast else wanted.cast(self._schema, safe=False)
                 first += batch.num_rows
 
     def close(self) -> None:

@@ -219,17 +219,17 @@ class Hdf5Writer(GroupWriter):
 
     def _open(self) -> None:
         h5py = library("h5py", "hdf5", ".h5")
-        self._file = _PatientFile(self.path, "w+")
+        self._file = _ErrorKeepingFile(self.path, "w+")
         self._root = h5py.File(self._file, "w", libver=("v110", "v110"))
 
     def _add(self, rows: Any, b: np.ndarray | None) -> None:
         super()._add(rows, b)
-        self._file.complain()
+        self._file.raise_error()
 
     def finish(self) -> None:
         """Close the file; raise OSError if a write has failed."""
         self.close()
-        self._file.complain()
+        self._file.raise_error()
 
     def _create(self, name: str, shape: tuple[int, ...], dtype: np.dtype, chunk: int = _NUMBERS_OF_A_CHUNK) -> Any:
         grows = shape == (0,)
@@ -244,11 +244,11 @@ class Hdf5Writer(GroupWriter):
         self._file.close()
 
 
-class _PatientFile(io.FileIO):
+class _ErrorKeepingFile(io.FileIO):
     """A file that reports a failed write to us, not to its caller.
 
     HDF5 crashes later if a write fails (on a full disk), because it cannot flush its chunks. So the error is kept in
-    `error` and raised by `complain`.
+    `error` and raised by `raise_error`.
     """
 
     error: OSError | None = None
@@ -267,7 +267,7 @@ class _PatientFile(io.FileIO):
     def flush(self) -> None:
         """Do nothing, as nothing is buffered. After a failed write h5py sometimes cannot call the inherited method."""
 
-    def complain(self) -> None:
+    def raise_error(self) -> None:
         """Raise the error of the first write that failed, if any."""
         if self.error is not None:
             raise self.error
