@@ -1,4 +1,4 @@
-"""Make what a program can make of docs/choosing.md: what `auto` does, how it fared over the corpus, the picture.
+"""Generate the tables and the picture of docs/choosing.md: what `auto` decides, and its results over the corpus.
 
 make docs
 """
@@ -50,11 +50,11 @@ class Turn(NamedTuple):
     Attributes
     ----------
     when, then : str
-        For the page: under which condition, and what it does.
+        For the page: the condition, and what `auto` does.
     says : str
-        What the message has about it.
+        A part of the sentence in the message.
     short : str
-        The condition as the picture has it; empty if it is not in it.
+        The condition in the picture; empty if it is not shown there.
     """
 
     when: str
@@ -82,96 +82,102 @@ def shortest_row_for_random_access(rows_per_column: int) -> int:
 
 
 def turns_of_files() -> list[Turn]:
-    """Return how `auto` begins if A is not in memory."""
+    """Return how `auto` starts if A is not in memory."""
     return [
         Turn(
             f"A is not in memory, dense, p and n as in the next line, and it is a stream or has at most "
             f"{2 * problem_stored._PLACES} chunks of rows (row groups of Parquet)",
-            "`refined`, with all rows at once", "A sample of the rows would take as long to read",
+            "`refined`, with all rows at once", "Reading a sample would take as long as reading all rows",
         ),
         Turn(
             f"A is not in memory (`memory=`), dense, p at most {auto._MOST_COLUMNS:,}, n at least {auto.TALL} p, and "
-            f"{auto.SQUARES} p x p matrices fit in what is allowed", "`direct`", "The rows are not in memory",
+            f"{auto.SQUARES} p x p matrices fit in the memory allowed", "`direct`", "The rows are not in memory",
         ),
     ]  # fmt: skip
 
 
+def terms() -> str:
+    """Return the definitions of the terms in the table of `first_turns`."""
+    little, small = f"{prices.LITTLE:g}", f"{prices.SMALL_SYSTEM / 1e6:g}"
+    return (
+        f"- *A sample is cheap* if solving p rows is predicted to take at most {little} of the time of all rows.\n"
+        f"- *A sample is consistent* if the solution of p evenly spaced rows satisfies {dense._SPARE} others.\n"
+        f"- *A is small* if all rows are predicted to take at most {small} ms; or, for a dense A, at most "
+        f"{prices.SHORT_BREAK / 1e6:g} ms and no longer than {prices.FEWEST_PASSES} passes, or at most "
+        f"{auto._NOT_TALL * prices.SMALL_SYSTEM / 1e6:g} ms with n < {auto.TALL} p.\n"
+    )
+
+
 def first_turns() -> list[Turn]:
-    """Return how `auto` begins: the first that holds."""
+    """Return how `auto` starts: the first condition that holds."""
     tall, few, rows = auto.TALL, auto._FEW_COLUMNS, auto._ROWS_TO_CONVERGE
     short = shortest_row_for_random_access(10)
-    worth = f"p rows are predicted to be solved in {prices.LITTLE:g} of the time of all rows"
     return [
-        Turn("`damp` is above 0", "`refined`", "`damp` asks for a least-squares method", "damp > 0?"),
+        Turn("`damp` > 0", "`refined`", "`damp` requires a least-squares method", "damp > 0?"),
         Turn(
-            f"small (see the next line), dense, {worth} or less, these are predicted to take more than "
-            f"{prices.SMALL_SYSTEM / 1e6:g} ms, and the solution of p evenly spaced rows satisfies "
-            f"{dense._SPARE} others",
+            "A is small and dense, a sample is cheap and consistent, and all rows are predicted to take more than "
+            f"{prices.SMALL_SYSTEM / 1e6:g} ms",
             "`direct`", "A small sample of the rows is consistent",
         ),
         Turn(
-            f"small: the prices of `rowsolve.policy` predict {prices.SMALL_SYSTEM / 1e6:g} ms or less for all rows; or "
-            f"no more than {prices.SHORT_BREAK / 1e6:g} ms and than {prices.FEWEST_PASSES} passes, if A is dense; or "
-            f"{auto._NOT_TALL * prices.SMALL_SYSTEM / 1e6:g} ms with n < {tall} p",
-            "`refined`, with all rows at once", "The system is small",
+            "A is small", "`refined`, with all rows at once", "The system is small",
             f"Small?\nall rows are predicted to take\n{prices.SMALL_SYSTEM / 1e6:g} ms or less",
         ),
         *turns_of_files(),
         Turn(
-            f"dense, p at most as in the next two lines, {worth} or less, n at most "
-            f"{auto._WORTH_A_LOOK} p, but no solution of p evenly spaced "
-            f"rows satisfies {dense._SPARE} others",
+            f"dense, p at most as in the next two lines, n at most {auto._WORTH_A_LOOK} p, and a sample is cheap, but "
+            "not consistent",
             "`refined`", "A small sample of the rows is inconsistent or singular",
         ),
         Turn(
-            f"dense, p at most {few:,}, {worth} or less", "`direct`", "There are few columns",
+            f"dense, p at most {few:,}, and a sample is cheap", "`direct`", "A has few columns",
             f"Dense, with few columns?\np ≤ {few:,}, n far above p,\na small sample is consistent",
         ),
         Turn(
-            f"dense, k > 1 right-hand sides, p at most {auto._FEW_COLUMNS_EACH} ({auto._PRICE_OF_MANY} + k), "
-            f"{worth} or less", "`direct`", "There are several right-hand sides",
+            f"dense, k > 1 right-hand sides, p at most {auto._FEW_COLUMNS_EACH} ({auto._PRICE_OF_MANY} + k), and a "
+            "sample is cheap", "`direct`", "b has several columns",
         ),
         Turn(
-            f"passes over all rows are predicted to be cheaper than {rows} p random ones: short sparse rows "
-            f"(at n = 10 p and `rtol={RTOL:g}` of fewer than {short} entries); or A is dense and n < {tall} p, p at "
-            f"most {few:,}, or in Fortran order; or all rows are predicted to be compressed in {auto._TWICE:g} times "
-            "the time of random ones",
-            "`refined`", "To read all rows in order is cheaper here",
+            f"passes over all rows are predicted to be cheaper than {rows} p random rows: A has short sparse rows "
+            f"(for n = 10 p and `rtol={RTOL:g}`, fewer than {short} entries); or A is dense and n < {tall} p, p is at "
+            f"most {few:,}, or A is in Fortran order; or compressing all rows is predicted to take at most "
+            f"{auto._TWICE:g} times as long as random rows",
+            "`refined`", "Passes over all rows are cheaper here than random rows",
             f"Few columns, or sparse\nwith short rows? p ≤ {few:,}, or\nfewer than {short} entries (n = 10 p)",
         ),
-        Turn("none of these", "`randomized`, each row once before any comes again", "Rows were taken at random"),
+        Turn("none of these", "`randomized`, without replacement", "'randomized' projected on random rows"),
     ]  # fmt: skip
 
 
 def turns_after_rows() -> dict[str, list[Turn]]:
-    """Return what comes after random rows, with and without what they share."""
-    most, tall, slow = auto._MOST_COLUMNS, auto.TALL, f"more than {auto._SLOW} p rows to go"
-    done = Turn("the error met the tolerance, and fresh rows agree", "done")
+    """Return what comes after random rows, with and without their common directions."""
+    most, tall, slow = auto._MOST_COLUMNS, auto.TALL, f"more than {auto._SLOW} p rows still needed"
+    done = Turn("the estimated error is within the tolerance, and fresh rows are satisfied", "done")
     torn = Turn(
-        "x keeps moving while the probe settles", "`refined`", "did not settle",
-        "x keeps\nmoving: the\nequations\ncontradict\neach other",
+        "the iterates do not settle, although the probe does", "`refined`", "The iterates did not settle",
+        "iterates\ndo not\nsettle:\ninconsistent\nsystem",
     )  # fmt: skip
     at_once = Turn(
-        f"{slow}, and all rows are predicted to be compressed in {auto._HARDLY_LONGER:g} times the time that random "
-        f"ones take if all is well, or (unless the next line holds) 2 p rows to take more than {prices.LITTLE:g} of "
-        "the time of all; dense, without `damp` or `bounds`",
-        "`refined`, with all rows at once", "The error fell slowly, and to use all rows at once takes little longer",
+        f"{slow}; compressing all rows is predicted to take at most {auto._HARDLY_LONGER:g} times as long as random "
+        "rows of a well-conditioned system, or (unless the next line holds) 2 p rows are predicted to take more than "
+        f"{prices.LITTLE:g} of the time of all rows; dense, without `damp` or `bounds`",
+        "`refined`, with all rows at once", "using all rows takes little longer than another attempt",
     )  # fmt: skip
     alike = Turn(
-        f"{slow} at the pace seen; and of a dense A in memory of at least {millions(least_squares._LEAST_WORK)} "
-        f"numbers, {spectrum._ROWS} rows show that all singular values are alike but for a few (at most "
-        f"{least_squares.LOOK_BLOCK - 1}); for one b, without `bounds`",
-        '`deflated`, with `source="rows"`', "fell slowly, because rows are nearly parallel",
-        f"{slow}:\nif rows share a few directions",
+        f"{slow} at the present rate; A is dense, in memory, with at least {millions(least_squares._LEAST_WORK)} "
+        f"numbers, and a look at {spectrum._ROWS} rows shows that all singular values are similar except for a few (at "
+        f"most {least_squares.LOOK_BLOCK - 1}); one right-hand side, without `bounds`",
+        '`deflated`, with `source="rows"`', "decreased slowly because rows are nearly parallel",
+        f"more than {auto._SLOW} p rows needed:\nif rows are nearly parallel",
     )  # fmt: skip
     ill = Turn(
-        f"{slow}, otherwise",
+        f"{slow}, in all other cases",
         f"`direct`; `refined` if p > {most:,}, n < {tall} p, or A is sparse and p³ more than "
         f"{auto._FACTOR_PER_NUMBER:,} n e",
-        "fell slowly, so A is ill-conditioned",
-        f"else, or slow as well (refined\nif p > {most:,} or n < {tall} p)",
+        "decreased slowly, so A is ill-conditioned",
+        f"otherwise, or slow again (refined\nif p > {most:,} or n < {tall} p)",
     )
-    still = ill._replace(when=f"{slow} all the same")
+    still = ill._replace(when=slow)
     return {"randomized": [done, at_once, alike, ill, torn], "deflated": [done, still, torn]}
 
 
@@ -181,12 +187,15 @@ def next_turns() -> dict[str, list[Turn]]:
     return {
         **turns_after_rows(),
         "direct": [
-            Turn(f"{spare} rows beyond the p that are solved, and fresh ones, agree", "done"),
-            Turn("they do not", "`refined`", "The other rows do not agree", "other rows\ndo not agree"),
-            Turn("they do, but x is not within `bounds`", "`refined`, within them", "x was outside the bounds"),
+            Turn(f"{spare} rows beyond the p that are solved, and fresh rows, are satisfied", "done"),
             Turn(
-                "to factor a sample is predicted to take longer than `max_seconds` leaves", "`refined`",
-                "would take longer than `max_seconds` allows",
+                "they are not", "`refined`", "The other rows are inconsistent with the sample",
+                "other rows are\ninconsistent",
+            ),
+            Turn("they are, but x is not within `bounds`", "`refined`, within them", "x was outside the bounds"),
+            Turn(
+                "factoring a sample is predicted to take longer than the rest of `max_seconds`", "`refined`",
+                "Factoring a sample would take longer than `max_seconds`",
             ),
         ],
         "refined": [
@@ -194,26 +203,30 @@ def next_turns() -> dict[str, list[Turn]]:
             Turn(
                 '`outliers="drop"`, and '
                 f"of {vectors._ROWS_FOR_THE_TAIL:,} rows (of all, if there are fewer than twice as many) the "
-                f"largest residual is above {wild} times the median, or the "
-                f"root mean square of all above {messages._HEAVY:g} times it (and {stages.CLEAN:g} of b); not with "
-                f"`damp` or `bounds`, nor if n < {tall} p",
-                "`quantile`", "are far off", f"outliers='drop', and a few\nresiduals above {wild} x the median",
+                f"largest residual is above {wild} times the median, or the root mean square of all residuals is above "
+                f"{messages._HEAVY:g} times the median (and {stages.CLEAN:g} of that of b); not with `damp` or "
+                f"`bounds`, nor if n < {tall} p",
+                "`quantile`", "'quantile' looked for a solution without them",
+                f"outliers='drop', and a few\nresiduals above {wild} x the median",
             ),
         ],
         "quantile": [
             Turn(
-                "all other rows agree, and those of them whose b is not the most common value determine x and are not "
-                "off either, by more than half",
+                "all other rows are satisfied; and of the rows whose b is not the most common value, less than half "
+                "are off, and the rest determine x",
                 "done: x without those rows; `solution.rows_off` lists them",
             ),
-            Turn("they do not, or a limit ends it first", "the x of `refined`", "but the others do not agree either"),
+            Turn(
+                "otherwise, or if a limit is reached first", "the x of `refined`",
+                "but the other rows are inconsistent too",
+            ),
         ],
     }  # fmt: skip
 
 
 def decisions() -> str:
-    """Return what `auto` does as two tables."""
-    lines = ["| the first that holds | `auto` begins with | its message says |", "|---|---|---|"]
+    """Return what `auto` does: definitions and two tables."""
+    lines = [terms(), "| the first condition that holds | `auto` starts with | its message says |", "|---|---|---|"]
     lines += [f"| {turn.when} | {turn.then} | {_quoted(turn)} |" for turn in first_turns()]
     lines += ["", "| after | if | then | its message says |", "|---|---|---|---|"]
     for method, turns in next_turns().items():
@@ -226,7 +239,7 @@ def _quoted(turn: Turn) -> str:
 
 
 def corpus(results: Sequence[Result]) -> str:
-    """Return with which method `auto` ended in each case, beside the best peer."""
+    """Return the method that `auto` ended with in each case, and the best peer."""
     reached = [one for one in results if one.ours.verdict == REACHED]
     faster = [one for one in reached if one.best_ratio >= 1.0]
     errors = " or ".join(sorted({f"{one.error:g}" for one in results}))
@@ -259,19 +272,19 @@ def ending(ours: Outcome) -> str:
 
 
 def passes(outcome: Outcome) -> str:
-    """Return how often A was read over; those that get there without a count factor all of A."""
+    """Return the number of passes over A; solvers without a count factor all of A."""
     if outcome.passes is None:
         return "in memory" if outcome.verdict == REACHED else ""
     return f"{outcome.passes:.2f}" if outcome.passes < 10 else f"{outcome.passes:,.0f}"
 
 
 def filled(text: str) -> str:
-    """Return the page with its tables made anew."""
+    """Return the page with its tables regenerated."""
     return put(put(text, "decisions", decisions()), "corpus", corpus(race_results()))
 
 
 def picture() -> Figure:
-    """Draw what `auto` begins with, on the right what comes next, and below what to ask for by name."""
+    """Draw what `auto` starts with, on the right what comes next, and below when to choose a method by name."""
     figure = new_figure(WIDTH, HEIGHT)
     figure.set_layout_engine("none")
     axes: Axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
@@ -287,7 +300,7 @@ def picture() -> Figure:
 def _draw_first(axes: Axes) -> None:
     """Draw the questions, one below the other, and the methods that the answers lead to."""
     left, width, height, gap, pills = 0.15, 2.75, 0.74, 1.1, 4.15
-    axes.text(left, TOP + 0.62, "solve(A, b) begins with …", fontsize=12, weight="bold")
+    axes.text(left, TOP + 0.62, "solve(A, b) starts with …", fontsize=12, weight="bold")
     answers = (["refined"], ["refined"], ["direct"], ["refined"])
     middle, y = left + width / 2, TOP
     for turn, names in zip((turn for turn in first_turns() if turn.short), answers, strict=True):
@@ -303,18 +316,18 @@ def _draw_first(axes: Axes) -> None:
 
 
 def _draw_next(axes: Axes) -> None:
-    """Draw the methods, one below the other, with the reasons to go on to the next."""
+    """Draw the methods, one below the other, with the reasons to continue with the next."""
     left, width, height, gap = 6.3, 2.45, 0.54, 1.11
-    axes.text(left - 1.2, TOP + 0.62, "… and goes on if it has to", fontsize=12, weight="bold")
+    axes.text(left - 1.2, TOP + 0.62, "… and continues if necessary", fontsize=12, weight="bold")
     turns, middle = next_turns(), left + width / 2
     costs = {
-        "randomized": f"about {auto._ROWS_TO_CONVERGE} p rows if all is well",
-        "deflated": "the same, without what they share",
+        "randomized": f"{auto._ROWS_TO_CONVERGE} p rows if well-conditioned",
+        "deflated": "without common directions",
         "direct": f"p + {direct._SPARE} rows, solved exactly",
-        "refined": "one pass over A a step",
-        "quantile": "random rows, none far away",
+        "refined": "one pass over A per step",
+        "quantile": "random rows except outliers",
     }
-    results = ("A x = b", "A x = b", "A x = b", "least squares", "A x = b but for\nsome rows")
+    results = ("A x = b", "A x = b", "A x = b", "least squares", "A x = b except\nsome rows")
     for i, (name, result) in enumerate(zip(turns, results, strict=True)):
         y = TOP - i * gap
         _box(axes, left, y, width, height, f"$\\bf{{{name}}}$\n{costs[name]}", *_shades(name))
@@ -326,27 +339,27 @@ def _draw_next(axes: Axes) -> None:
             _arrow(axes, (middle, y - height / 2), (middle, y - gap + height / 2))
             axes.text(middle + 0.12, y - gap / 2, why, fontsize=9, va="center")
     _skip(axes, left, TOP, TOP - 3 * gap, turns["randomized"][-1].short)
-    end = "if the others do not agree: the x of refined"
+    end = "if others are inconsistent: x of refined"
     axes.text(left, TOP - 4 * gap - height / 2 - 0.1, end, fontsize=8.5, va="top", color=FAINT)
 
 
 def _skip(axes: Axes, left: float, start: float, end: float, why: str) -> None:
-    """Draw a way past the box between."""
+    """Draw an arrow around the boxes between."""
     axes.plot([left, left - 0.3, left - 0.3], [start, start, end], color=FAINT, linewidth=1.2)
     _arrow(axes, (left - 0.3, end), (left, end))
     axes.text(left - 0.38, (start + end) / 2, why, fontsize=9, ha="right", va="center")
 
 
 def _draw_by_name(axes: Axes) -> None:
-    """Draw what a person must ask for."""
+    """Draw when to choose a method by name."""
     axes.plot([0.15, WIDTH - 0.15], [1.55, 1.55], color="#CCCCCC", linewidth=1.0)
-    axes.text(0.15, 1.25, "Name a method yourself for …", fontsize=12, weight="bold")
+    axes.text(0.15, 1.25, "Choose a method by name for …", fontsize=12, weight="bold")
     reasons = {
-        "refined": "least squares for sure,\nwithout a look at rows",
-        "quantile": "b known to be wrong\nhere and there",
+        "refined": "least squares without\ntrying random rows",
+        "quantile": "outliers in b",
         "deflated": "many large singular\nvalues, or sparse rows\nin tight clusters",
-        "accelerated-block": "p too large to factor:\nsingular values\nthat decay",
-        "block, …": "studies: the methods\nof the paper",
+        "accelerated-block": "decaying singular\nvalues, p too large\nto factor",
+        "block, …": "studies of the methods\nof the paper",
     }
     for i, (name, why) in enumerate(reasons.items()):
         x = 0.15 + i * 2.08
@@ -390,7 +403,7 @@ def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], wor
 
 
 def words_of(figure: Figure) -> str:
-    """Return all words in a picture; they are kept in its file, so that a stale one is found out."""
+    """Return all words in a picture; they are stored in its file, so that a stale one is detected."""
     return "\n".join(text.get_text() for text in figure.axes[0].texts if text.get_text())
 
 
