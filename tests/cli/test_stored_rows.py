@@ -61,7 +61,7 @@ def test_memory__as_json_is_silent_but_for_the_object(folder):
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("--memory", "5kB"), "0.005 MB of memory are too little for A.h5:/A"),
+        (("--memory", "5kB"), "0.005 MB of memory are not enough for A.h5:/A"),
         (("--memory", "lots"), "`memory` must be a number of bytes"),
         (("--memory", LITTLE, "-m", "extended"), "needs all rows in memory"),
         (("--resume",), "`resume` needs the file to go on from"),

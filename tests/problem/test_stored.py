@@ -413,7 +413,7 @@ def test_too_little_memory__is_told_with_the_least_that_works(tmp_path):
     for kept in ("npy", "h5", "parquet", "csv", "csr-zarr", "fortran"):
         (tmp_path / kept).mkdir()
         where = KEPT[kept](tmp_path / kept)
-        with pytest.raises(ValueError, match=r"0\.01 MB of memory are too little for .*Allow [\d,]+ MB\.") as refusal:
+        with pytest.raises(ValueError, match=r"0\.01 MB of memory are not enough for .*Allow [\d,]+ MB\.") as refusal:
             solve(where, memory=10_000)
         least = str(refusal.value).split("Allow ")[1].split(" MB")[0].replace(",", "")
         assert solve(where, memory=f"{least}MB").status is Status.CONVERGED

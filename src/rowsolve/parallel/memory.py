@@ -1,4 +1,4 @@
-"""How much memory this process may still take."""
+"""The memory that is available to this process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 def free_memory() -> float:
-    """Return how many bytes could be used without pushing others out, as far as the system tells; else infinity."""
+    """Return the bytes that can be allocated without swapping; infinity if the system does not tell."""
     import psutil
 
     free, limit = math.inf, _limit()
@@ -27,7 +27,7 @@ def free_memory() -> float:
 
 @cache  # reading it takes a quarter of the time of a call
 def _limit() -> float:
-    """Return the bytes that the control group grants, of which psutil knows nothing; infinity if it sets no limit."""
+    """Return the memory limit of the control group, which psutil ignores; infinity if there is none."""
     with suppress(OSError, ValueError):  # "max"
         return float((_CGROUP / "memory.max").read_text(encoding="ascii"))
     return math.inf

@@ -1,4 +1,4 @@
-"""Work on several cores: how many there are, and calls that run side by side."""
+"""The number of available cores, and calls that run in parallel."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 def available_cores() -> int:
-    """Return how many cores this process may use: the machine's, its affinity's, its control group's."""
+    """Return the number of cores that this process may use, as limited by its affinity and its control group."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, math.ceil(min(cores, _quota())))
 
 
 @cache  # reading it takes a tenth of the time of a small solve
 def _quota() -> float:
-    """Return the cores that the control group grants (version 2, then 1); infinity if it sets no limit."""
+    """Return the CPU limit of the control group (version 2, then 1), in cores; infinity if there is none."""
     try:
         allowed, period = (_CGROUP / "cpu.max").read_text(encoding="ascii").split()
     except (OSError, ValueError):
@@ -43,19 +43,19 @@ def _quota() -> float:
 
 
 def _cores_of_this_thread() -> set[int]:
-    """Return the cores that this thread may run on, if that can be told and changed."""
+    """Return the cores on which this thread may run; empty if they cannot be queried or set."""
     return os.sched_getaffinity(0) if hasattr(os, "sched_setaffinity") and _core() >= 0 else set()
 
 
 def _allow(thread: int | None, cores: set[int]) -> None:
-    """Let a thread (0 is this one) run on `cores` only, if there are any."""
+    """Restrict a thread (0 is this one) to `cores`, unless that is empty."""
     if cores and thread is not None:
         with suppress(OSError):
             os.sched_setaffinity(thread, cores)
 
 
 def _core() -> int:
-    """Return the core that this thread is on; -1 if that cannot be told."""
+    """Return the core on which this thread is running; -1 if unknown."""
     return _sched_getcpu()()
 
 
@@ -70,7 +70,7 @@ def _sched_getcpu() -> Callable[[], int]:
 
 
 class _Errand(Generic[T]):
-    """A call that is made once, by whoever takes it first: a worker, or the thread that asks for it."""
+    """A call that is made once, by the first thread that takes it: a worker, or the calling thread."""
 
     def __init__(self, call: Callable[[], T]) -> None:
         self._call: Callable[[], T] | None = call
@@ -82,47 +82,47 @@ class _Errand(Generic[T]):
         self.error: BaseException | None = None
 
     def take(self, who: object) -> bool:
-        """Tell whether `who` is the one to make it."""
+        """Take the call for `who`; return whether `who` is the first."""
         return self._taker.setdefault("first", who) is who
 
     def make(self) -> None:
-        """Make the call, and keep what it returns or raises."""
+        """Make the call and store its result or exception."""
         assert self._call is not None
         try:
             self.result = self._call()
         except BaseException as error:
             self.error = error
-        self._call = None  # whose last arrays may go with it
+        self._call = None  # releases its arrays
         self.over = True
         self._ended.release()
 
     def withdraw(self, who: object) -> bool:
-        """Keep others from making it; tell whether that is not too late."""
+        """Prevent other threads from making the call; return whether none has taken it."""
         if self.take(who):
             self._call = None
             return True
         return False
 
     def leave(self, who: object) -> None:
-        """Return when no other is making it, nor will."""
+        """Wait until no other thread is making the call, or will make it."""
         while not self.withdraw(who) and not self.over:
             self._ended.acquire()
 
 
 class _Worker:
-    """A thread that waits for a call, makes it, and waits again.
+    """A thread that repeatedly waits for a call and makes it.
 
-    Nobody waits for it to be free: a call that it has not begun gives way to the next. A lock wakes it; a queue with
-    futures takes half as long again. It is woken on another core than that of its caller, and may then run anywhere
-    again: a kernel that likes to leave cores asleep wakes it where the caller runs, so that both share one core for
-    some milliseconds, which is as long as a call takes.
+    Callers do not wait for a worker to be free: a call that it has not started is replaced by the next one. It is woken
+    by a lock; a queue with futures takes 1.5 times as long. It is woken on a core other than that of its caller, and
+    may then run on any core: an operating system that keeps cores asleep would wake it on the core of the caller, so
+    that both share one core for some milliseconds, which is as long as a call takes.
     """
 
     def __init__(self) -> None:
         self._go = threading.Lock()
         self._go.acquire()
         self._asked: deque[Callable[[], None]] = deque(maxlen=1)
-        self._cores: set[int] = set()  # that it may run on, if it was kept from one of them
+        self._cores: set[int] = set()  # the allowed cores, if it was woken on a subset of them
         self._thread = threading.Thread(target=self._serve, name="rowsolve", daemon=True)
         self._thread.start()
 
@@ -130,20 +130,20 @@ class _Worker:
         while True:
             self._go.acquire()
             _allow(0, self._cores)
-            with suppress(IndexError):  # the last one was made when this woke up for the one before
+            with suppress(IndexError):  # the last call was already made when it was woken for the previous one
                 self._asked.pop()()
 
     def ask(self, call: Callable[[], None]) -> None:
-        """Let it make a call, which must not raise, as soon as it can."""
+        """Request a call, which must not raise, to be made as soon as possible."""
         self._asked.append(call)
         self._cores = _cores_of_this_thread()
         _allow(self._thread.native_id, self._cores - {_core()} if len(self._cores) > 1 else set())
-        with suppress(RuntimeError):  # it has not woken up since it was asked before
+        with suppress(RuntimeError):  # it has not woken up since the previous request
             self._go.release()
 
 
 class _Pool:
-    """Workers that live as long as the process; none before there is work for them."""
+    """Worker threads, started on demand, that exist until the process ends."""
 
     def __init__(self) -> None:
         self._forget()
@@ -151,7 +151,7 @@ class _Pool:
             os.register_at_fork(after_in_child=self._forget)  # threads do not survive a fork
 
     def _forget(self) -> None:
-        self.lock = threading.Lock()  # one gang at a time, all of it: members may wait for each other
+        self.lock = threading.Lock()  # held for all calls of a group, which may wait for each other
         self._workers: list[_Worker] = []
 
     def workers(self, count: int) -> list[_Worker]:
@@ -164,10 +164,10 @@ _POOL = _Pool()
 
 
 def run_together(calls: Sequence[Callable[[], T]]) -> list[T]:
-    """Run `calls` side by side, the first in this thread; return what they return, in order.
+    """Run `calls` in parallel, the first one in this thread; return their results in order.
 
-    A thread that is done takes a call that nobody has begun, so this one waits only for what others are in the middle
-    of. Whatever happens in one of them, none is running when this ends: their arrays are not written to any more.
+    A thread that has finished its call takes another one that has not been started, so this thread waits only for calls
+    that are running. When this function returns or raises, no call is running, so their arrays are not modified later.
     """
     if len(calls) == 1:
         return [calls[0]()]
@@ -187,12 +187,12 @@ def run_together(calls: Sequence[Callable[[], T]]) -> list[T]:
 
 
 def run_as_one(calls: Sequence[Callable[[], T]], give_up: Callable[[], None]) -> T:
-    """Run `calls`, which do one work between them, side by side; return what the first, in this thread, returns.
+    """Run `calls`, which share the same work, in parallel; return the result of the first one, in this thread.
 
-    The first must come to its end whether or not the others take part, and the work is done then. Nobody waits for the
-    others: one that has lost its core may go on for a while, so it must write into its own arrays only. One that raises
-    takes no part any more. If the first raises (Ctrl-C), `give_up` is called, which must let the others come to their
-    ends, and the error is raised when they have.
+    The first call must complete the work whether or not the others take part. It does not wait for the others: a thread
+    that has lost its core may continue for a while, so it must write to its own arrays only. A call that raises takes
+    no further part. If the first one raises (Ctrl-C), `give_up` is called, which must make the others stop, and the
+    exception is raised when they have.
     """
     errands, me = [_Errand(call) for call in calls[1:]], object()
     with _POOL.lock:
@@ -210,7 +210,7 @@ def run_as_one(calls: Sequence[Callable[[], T]], give_up: Callable[[], None]) ->
 
 
 def _make(errands: Sequence[_Errand], who: object) -> None:
-    """Make those that nobody has taken, one after another, unless one fails."""
+    """Make the calls that no thread has taken, one after another, until one fails."""
     for errand in errands:
         if errand.take(who):
             errand.make()
@@ -219,7 +219,7 @@ def _make(errands: Sequence[_Errand], who: object) -> None:
 
 
 def _leave(errands: Sequence[_Errand], me: object) -> None:
-    """Wait for those that others make, also when Ctrl-C comes meanwhile; it is raised afterwards."""
+    """Wait for the calls that other threads make; a KeyboardInterrupt meanwhile is raised afterwards."""
     interruption: KeyboardInterrupt | None = None
     while True:
         try:

@@ -1,4 +1,4 @@
-"""The machine in words: what a time depends on, and nothing that tells whose machine it is."""
+"""A description of the machine on which times were measured, without any personal information."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 
 def describe() -> dict[str, Any]:
-    """Return what is known of processor, caches, memory, system and versions; no names of hosts, users or folders."""
+    """Return the processor, caches, memory, system and versions; no names of hosts, users or folders."""
     import psutil
 
     return {
@@ -38,7 +38,7 @@ def describe() -> dict[str, Any]:
 
 
 def blas_threads(threads: int) -> AbstractContextManager[Any]:
-    """Return a context in which BLAS and OpenMP use `threads` threads, if threadpoolctl is there to see to it."""
+    """Return a context manager in which BLAS and OpenMP use `threads` threads, if threadpoolctl is installed."""
     if find_spec("threadpoolctl") is None:
         return nullcontext()
     # Only libraries that are loaded can be limited.
@@ -49,14 +49,14 @@ def blas_threads(threads: int) -> AbstractContextManager[Any]:
 
 
 def busy_cores(seconds: float = 0.2) -> float:
-    """Sleep, and return how many cores other programs keep busy meanwhile."""
+    """Sleep, and return the number of cores that other programs used meanwhile."""
     import psutil
 
     return (os.cpu_count() or 1) * psutil.cpu_percent(seconds) / 100.0
 
 
 def seconds_for_flops(flops: float) -> float:
-    """Predict the time of a large factorization from its operations: right within a factor of about 2."""
+    """Return the predicted time of a large factorization with that many operations, to within a factor of about 2."""
     return flops * _seconds_a_flop()
 
 
@@ -67,7 +67,7 @@ def _seconds_a_flop() -> float:
     n_rows, n_columns = 2400, 600
     sample = np.asfortranarray(np.random.default_rng(0).standard_normal((n_rows, n_columns)))
     seconds = []
-    for _ in range(4):  # the least of them, lest a hiccup has everybody skipped
+    for _ in range(4):  # the shortest time counts, as a single one may be disturbed
         started = time.perf_counter()
         qr(sample, mode="r", check_finite=False)
         seconds.append(time.perf_counter() - started)
@@ -98,7 +98,7 @@ def _caches() -> dict[str, str]:
 
 
 def _blas() -> list[str]:
-    """Return the libraries by name, version and kernels; numpy and scipy may bring one each."""
+    """Return the name, version and kernels of each library; numpy and scipy may have one each."""
     if find_spec("threadpoolctl") is None:
         built = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
         return [f"{built['name']} {built['version']}"]

@@ -1,4 +1,4 @@
-"""Rows that stay where they live: read a chunk at a time, the next one while this one is worked on."""
+"""Rows that stay in a file and are read in chunks, each of which is prefetched while the previous one is used."""
 
 from __future__ import annotations
 
@@ -19,33 +19,34 @@ from rowsolve.sources.store import Store
 
 __all__ = ["Memory", "StoredRows", "memory_for"]
 
-_CHUNK = 64e6  # bytes: a disk reads no faster in larger pieces
-_ROWS_OF_A_CHUNK = 2  # times p rows, at least, if there is room: fewer say little about x
-_PIECE = 8e6  # bytes of a pass in order: less memory than chunks take, in about the same time
+_CHUNK = 64e6  # bytes of a chunk: larger ones are not read faster
+_ROWS_OF_A_CHUNK = 2  # times p rows, at least, if memory allows: fewer rows carry little information about x
+_PIECE = 8e6  # bytes of a piece of a sequential pass: takes less memory than a chunk, and about the same time in all
 _AT_ONCE = 4e6  # bytes that are read in one call, at most
-_COPIES = 3  # of these: as libraries read them, unpack them and hand them over
-_FETCHED = 32e6  # bytes of rows from here and there
-_WALKS = 2  # passes under way at once: a full check may come while a chunk is in use
-_BUFFERS = 2  # of a walk: one in use, one being filled
+_COPIES = 3  # of these: compressed, decompressed, and as the result of a library
+_FETCHED = 32e6  # bytes of scattered rows that are read together
+_WALKS = 2  # passes that may be active at the same time: a full check may start while a chunk is in use
+_BUFFERS = 2  # per pass: one in use, one being filled
 _SPARSE_COPIES = 3  # of sparse rows while they are read
-_VECTORS = 64  # of p numbers, for each thread and right-hand side, that methods work with
+_VECTORS = 64  # of p numbers, per thread and right-hand side, in the workspace of methods
 _FEWEST_ROWS = 16
 
 
 @dataclass(frozen=True)
 class Memory:
-    """What the bytes allowed are used for.
+    """The allocation of memory.
 
     Attributes
     ----------
     allowed, fixed, buffers, room : float
-        In all; for b, marks and vectors; for the chunks in hand; for what methods make of the rows.
+        Bytes: the limit; those for b, marks of rows and vectors; for the buffers of chunks; and for the workspace of
+        the method.
     chunk : int
-        Rows that are worked on together.
+        Rows of a chunk.
     at_once : float
-        Bytes that are read in one call, so that others need not wait long.
+        Bytes that are read in one call, so that other threads do not wait long.
     views : bool
-        Whether rows are mapped into memory as they are, which takes none.
+        Whether chunks are views of mapped rows, which take no memory.
     """
 
     allowed: float
@@ -57,7 +58,7 @@ class Memory:
     views: bool
 
     def words(self, store: Store) -> str:
-        """Return how the rows will be read, in a sentence."""
+        """Return a description of how the rows will be read."""
         n_chunks, size = -(-store.shape[0] // self.chunk), self.chunk * store.stored_bytes_per_row
         used = (self.fixed + self.buffers) / 1e6
         return (
@@ -68,7 +69,7 @@ class Memory:
 
 
 def memory_for(store: Store, n_rhs: int, allowed: float, threads: int) -> Memory:
-    """Share out the bytes `allowed`; raise with the least that works if they are too few."""
+    """Return how to use the bytes `allowed`; raise ValueError, with the smallest sufficient number, if too few."""
     n, p = store.shape
     views = store.has_views
     fixed = n * (8.0 * n_rhs + 1.0) + 8.0 * _VECTORS * p * threads * (n_rhs + 1) + (0.0 if views else store.least_bytes)
@@ -77,8 +78,8 @@ def memory_for(store: Store, n_rhs: int, allowed: float, threads: int) -> Memory
     least = fixed + 2.0 * copies * least_rows * store.bytes_per_row
     if least > allowed:
         raise ValueError(
-            f"{allowed / 1e6:.4g} MB of memory are too little for {store.name}: b, vectors, and the least that can be "
-            f"read take {fixed / 1e6:.3g} MB. Allow {np.ceil(least / 1e6):,.0f} MB."
+            f"{allowed / 1e6:.4g} MB of memory are not enough for {store.name}: b, vectors, and the smallest read take "
+            f"{fixed / 1e6:.3g} MB. Allow {np.ceil(least / 1e6):,.0f} MB."
         )
     at_once = 0.0 if views else min(_AT_ONCE, (allowed - fixed) / 32.0)
     fixed += 0.0 if store.in_place else _COPIES * at_once
@@ -92,7 +93,7 @@ def memory_for(store: Store, n_rhs: int, allowed: float, threads: int) -> Memory
 
 
 class StoredRows(Source):
-    """The rows of a `Store`, as a `Source` without rows of its own (`rows` only tells their kind)."""
+    """The rows of a `Store` as a `Source`; its attribute `rows` is empty and only has the right type."""
 
     store: Store
     memory: Memory
@@ -105,60 +106,60 @@ class StoredRows(Source):
         )  # fmt: skip
         own = {"store": store, "memory": memory, "_lock": threading.Lock(), "_walks": weakref.WeakSet()}
         for name, value in own.items():
-            object.__setattr__(self, name, value)  # it is frozen
+            object.__setattr__(self, name, value)  # the dataclass is frozen
 
     def close(self) -> None:
-        """End all walks, and their threads with them: whoever was on one may never come back to it."""
+        """Stop all passes and their threads, also those that were not finished."""
         for walk in list(self._walks):  # type: ignore[attr-defined]
             walk.close()
 
     def make_sure(self) -> None:
-        """Raise if rows that are lent have gone: to touch them would be the end of the process."""
+        """Raise StoreError if a mapped file was truncated, as accessing its rows would kill the process."""
         if self.memory.views:
             self.store.view(self.shape[0], self.shape[0])
 
     @property
     def n_chunks(self) -> int:
-        """How many chunks there are."""
+        """The number of chunks."""
         return -(-self.shape[0] // self.memory.chunk)
 
     @property
     def stamp(self) -> str:
-        """The size of a chunk, and when the file was written."""
+        """The size of a chunk and the last modification of the file, which identify the rows."""
         return f"{self.memory.chunk} {self.store.written}"
 
     def row(self, i: int) -> np.ndarray:
-        """Return row `i` written out in full, to look at it."""
+        """Return row `i` as a dense float64 array."""
         return self.fetch(np.array([i])).row(0)
 
     def fetch(self, numbers: np.ndarray) -> Source:
-        """Return the rows with these numbers, in memory."""
+        """Return the rows with these indices, in memory."""
         with self._lock:  # type: ignore[attr-defined]
             found = self.store.take(numbers)
         return self._source(found)
 
     def take(self, order: np.ndarray, weights: np.ndarray) -> Source:
-        """Return a copy of the rows in `order`, each times its weight, in float64."""
+        """Return a copy of the rows in `order`, each multiplied by its weight, in float64."""
         return self.fetch(order).take(np.arange(order.size), weights)
 
     def columns(self) -> Any:
-        """Raise TypeError: methods that need columns do not take rows that are not in memory."""
-        raise TypeError(f"{self.store.name}: columns can only be taken of rows that are in memory.")
+        """Raise TypeError: methods that need columns do not support rows that are not in memory."""
+        raise TypeError(f"{self.store.name}: columns require that the rows are in memory.")
 
     def batches(self, n_rows: int) -> Iterator[tuple[int, int]]:
-        """Yield where to cut a list of `n_rows`, so that as many fit in memory as are between two cuts."""
+        """Yield the start and stop of consecutive parts of a list of `n_rows` rows, each of which fits in memory."""
         for start in range(0, n_rows, self.rows_at_once):
             yield start, min(start + self.rows_at_once, n_rows)
 
     @property
     def rows_at_once(self) -> int:
-        """How many rows from here and there are in memory together."""
+        """The number of scattered rows that are in memory at once."""
         return max(_FEWEST_ROWS, int(min(_FETCHED, self.memory.room / 8.0) / max(1.0, self.store.bytes_per_row)))
 
     def endless(self, seed: int, first: int, in_order: bool) -> Iterator[tuple[int, Source]]:
-        """Walk for ever, from chunk number `first` on, in a random order that follows from `seed`, pass after pass.
+        """Yield chunks without end, from number `first` on: pass after pass, each in a random order given by `seed`.
 
-        `in_order` if the rows are to come so; it may be that they cannot come otherwise.
+        The order is sequential if `in_order`, or if the store can only be read sequentially.
         """
         n, in_order = self.n_chunks, in_order or self.store.ordered
 
@@ -173,9 +174,9 @@ class StoredRows(Source):
 
     @property
     def rows_of_a_piece(self) -> int:
-        """How many rows come at once where all are read in their order.
+        """The number of rows of a piece of a sequential pass.
 
-        No more than a chunk, unless as many are stored together: in smaller pieces they would be read several times.
+        It is at most that of a chunk, unless more rows are stored together, which would else be read several times.
         """
         memory, stored, a_row = self.memory, self.store.chunk, self.store.bytes_per_row
         if memory.views or self.store.sparse:
@@ -186,14 +187,14 @@ class StoredRows(Source):
         return min(rows, self.shape[0]) if fits else min(rows, memory.chunk)
 
     def in_order(self, skip: int) -> Iterator[tuple[int, Source]]:
-        """Walk once over all rows, but for the first `skip` pieces, in pieces of `rows_of_a_piece`."""
+        """Yield all rows once, in pieces of `rows_of_a_piece`, except for the first `skip` pieces."""
         size = self.rows_of_a_piece
         return self.walk(iter(range(skip, -(-self.shape[0] // size))), size)
 
     def walk(self, chunks: Iterator[int], size: int | None = None) -> Iterator[tuple[int, Source]]:
-        """Yield these chunks (of `size` rows, if given) as sources in memory, and the numbers of their first rows.
+        """Yield (first row, rows in memory) for these chunks, which have `size` rows if given.
 
-        The next one is read meanwhile; what was yielded before is overwritten.
+        The next chunk is prefetched into the buffer of the previous one, which must not be used any more.
         """
         walk = self._walk(chunks, self.memory.chunk if size is None else size)
         self._walks.add(walk)  # type: ignore[attr-defined]
@@ -232,7 +233,7 @@ class StoredRows(Source):
 
 
 class _Filler:
-    """Reads chunks into two buffers in turn, a little at a time."""
+    """Reads chunks into two alternating buffers, in several calls per chunk."""
 
     def __init__(self, store: Store, lock: threading.Lock, at_once: float, size: int) -> None:
         self._store, self._lock = store, lock
@@ -257,14 +258,14 @@ class _Filler:
         return room
 
     def stop(self, coming: Future | None) -> None:
-        """Let go of what is being read, without waiting for all of it."""
+        """Cancel the chunk that is being read."""
         self._stopped = True
         if coming is not None:
             coming.cancel()
 
 
 def _kind_of(store: Store, found: Any) -> DenseRows | CSRRows:
-    """Return what was read of a store, or no rows at all, as kernels take it: always of the same types."""
+    """Return rows that were read, or no rows if `found` is None, in the type that the kernels take for this store."""
     if not store.sparse:
         values = np.empty((0, store.shape[1]), store.dtype) if found is None else found
         return DenseRows(frozen(values))
