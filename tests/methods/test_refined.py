@@ -90,7 +90,7 @@ def test_damp__is_that_of_the_augmented_system(store, kind, damp):
 def test_damp__is_taken_by_auto_and_refused_by_methods_that_cannot():
     A, b, _ = gaussian(100, 5)
     assert rowsolve.solve(A, b, damp=1.0, rng=0).method == "refined"
-    with pytest.raises(ValueError, match="'randomized' does not support `damp`, .* Try 'refined' or 'auto'"):
+    with pytest.raises(ValueError, match=r"'randomized' does not support `damp`, .* Try 'refined' or 'auto'"):
         rowsolve.solve(A, b, "randomized", damp=1.0)
     for bad in (-1.0, np.nan, np.inf):
         with pytest.raises(ValueError, match="`damp` must be a finite number of at least 0"):
