@@ -108,6 +108,12 @@ def test_solve__that_does_not_converge_exits_with_1_and_writes_x(folder):
     assert np.load("x.npy").shape == (12,)
 
 
+def test_solve__says_that_an_error_is_not_known(folder):
+    result = run("solve", "A.npy", "b.npy", "-m", "jl", "--max-passes", 0.1)
+    assert result.exit_code == 1
+    assert "estimated error    not known" in result.output
+
+
 def test_solve__as_json(folder):
     result = run("solve", "A.npy", "b.npy", "-o", "x.npy", "--seed", 0, "--json", "--check", "full")
     found = json.loads(result.stdout)
@@ -333,7 +339,8 @@ def test_demo__prints_a_table_and_writes_a_picture(folder):
     result = run("demo", "--quick", "--out", "demo.png")
     assert result.exit_code == 0
     for words in (
-        "rowsolve auto", "scipy lsmr", "scipy lsqr", "normal equations", "numpy lstsq", "true error", "Picture: demo.png",
+        "rowsolve auto", "scipy lsmr", "scipy lsqr", "normal equations", "numpy lstsq", "true error",
+        "Picture: demo.png",
     ):  # fmt: skip
         assert words in result.output
     assert (folder / "demo.png").read_bytes().startswith(b"\x89PNG")

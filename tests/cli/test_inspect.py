@@ -109,7 +109,7 @@ def test_formats__are_those_of_solve(folder, name):
     [
         (("missing.npy", "b.npy"), "missing.npy: no such file"),
         (("A.npy", "b.txt"), "expected a file ending in"),
-        (("A.npy", "A.npy"), "`inspect` looks at one right-hand side: `b` has 8"),
+        (("A.npy", "A.npy"), "`inspect` requires a single right-hand side, got 8"),
         (("A.npy", "short.npy"), "`b` must have one entry per row of `A`: expected 400, got 399"),
         (("nan.npy", "b.npy"), "`A` must be finite: row 5 has nan in column 1"),
         (("A.npy", "b.npy", "--rtol", "2"), "`rtol` must be between 0 and 1, got 2.0"),

@@ -283,8 +283,9 @@ def test_records__that_were_cut_are_refused(tmp_path):
 def test_command_line__names_the_column_and_how_to_choose(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_parquet(tmp_path / "t.parquet")
-    for args in (("solve", "-o", "x.npy"), ("inspect",), ("race",)):
-        result = CliRunner().invoke(app, [args[0], "t.parquet", "t.parquet:price", *args[1:]])
+    for command, *options in (("solve", "-o", "x.npy"), ("inspect",), ("race",)):
+        args = [command, "t.parquet", "t.parquet:price", *options]
+        result = CliRunner().invoke(app, args, env={"COLUMNS": "200"})
         assert result.exit_code == 2
         assert (
             "error: t.parquet: column 'city' (string) is not numeric. Choose columns by name, as in "

@@ -101,7 +101,8 @@ def _print_summary(solution: rowsolve.Solution, output: Path | None) -> None:
     console = Console(highlight=False)
     table = Table.grid(padding=(0, 2))
     table.add_row("status", f"[{'green' if solution.converged else 'yellow'}]{solution.status.name}[/]")
-    table.add_row("estimated error", f"{solution.error_estimate:.2g} (relative)")
+    error = solution.error_estimate
+    table.add_row("estimated error", f"{error:.2g} (relative)" if math.isfinite(error) else "not known")
     if (row_check := solution.row_check) is None:
         table.add_row("residual", "not known")
     else:
