@@ -153,7 +153,7 @@ def turns_after_rows() -> dict[str, list[Turn]]:
     """Return what comes after random rows, with and without their common directions."""
     most, tall, slow = auto._MOST_COLUMNS, auto.TALL, f"more than {auto._SLOW} p rows still needed"
     done = Turn("the estimated error is within the tolerance, and fresh rows are satisfied", "done")
-    torn = Turn(
+    has_outliers = Turn(
         "the iterates do not settle, although the probe does", "`refined`", "The iterates did not settle",
         "iterates\ndo not\nsettle:\ninconsistent\nsystem",
     )  # fmt: skip
@@ -178,7 +178,7 @@ def turns_after_rows() -> dict[str, list[Turn]]:
         f"otherwise, or slow again (refined\nif p > {most:,} or n < {tall} p)",
     )
     still = ill._replace(when=slow)
-    return {"randomized": [done, at_once, alike, ill, torn], "deflated": [done, still, torn]}
+    return {"randomized": [done, at_once, alike, ill, has_outliers], "deflated": [done, still, has_outliers]}
 
 
 def next_turns() -> dict[str, list[Turn]]:

@@ -258,7 +258,7 @@ def test_row_methods__find_one_of_many_solutions(name, memory):
     rng = np.random.default_rng(6)
     A, x = rng.standard_normal((40, 100)), np.maximum(rng.standard_normal(100), 0.0)
     b = A @ x
-    method = rowsolve.METHODS[name](memory=memory)
+    method = rowsolve.METHODS[name](n_directions=memory)
     solution = rowsolve.solve(A, b, method, bounds=(0.0, INF), rng=0, max_passes=5000)
     assert solution.status is Status.CONVERGED
     assert (solution.x >= 0.0).all()

@@ -223,8 +223,10 @@ def _system_of(
     """Return the system, with its rows in memory or not."""
     if isinstance(source, StoredRows):
         return StoredSystem(source, b, clock, threads, damp, bounds)
-    room = math.inf if memory is None else _validate.memory_of(memory) - sum(part.nbytes for part in source.rows)
-    return System(source, b, clock, threads, damp, bounds, room)
+    workspace_bytes = (
+        math.inf if memory is None else _validate.memory_of(memory) - sum(part.nbytes for part in source.rows)
+    )
+    return System(source, b, clock, threads, damp, bounds, workspace_bytes)
 
 
 def _is_small(method: Method | None, source: Source, b: np.ndarray, max_rows: float, seconds: float) -> bool:

@@ -141,7 +141,7 @@ def test_every_kind_of_solve__goes_on_with_the_same_bits(what, more, memory, tmp
 
 
 @pytest.mark.parametrize(
-    "method", [rowsolve.Refined("none"), rowsolve.Refined("sample"), rowsolve.Randomized("uniform", memory=4)]
+    "method", [rowsolve.Refined("none"), rowsolve.Refined("sample"), rowsolve.Randomized("uniform", n_directions=4)]
 )
 def test_parameters__are_part_of_the_state(method, tmp_path):
     check_resumes(tmp_path / "state", (A, NOISY, method), {"rng": 1, "rtol": 1e-10, "max_passes": 40})
@@ -552,7 +552,7 @@ STATES = {
     "within clusters": (A, b, rowsolve.ClusterBlock(3, pairing="within", block_size=5), {}, []),
     "refreshed": (A, b, rowsolve.JL(reference="refresh"), {"max_passes": 200}, ["run.plan.steps_to_refresh"]),
     "odd blocks": (A, b, rowsolve.AcceleratedBlock(7), {}, []),
-    "memory of several": (A, TWO, rowsolve.Block(3, memory=3), {}, ["run.plan.directions"]),
+    "memory of several": (A, TWO, rowsolve.Block(3, n_directions=3), {}, ["run.plan.directions"]),
     "averaged": (A, TWO, "randomized", {"max_passes": 40}, ["run.averaging"]),
     "x0": (A, NOISY, rowsolve.Refined("none"), {"x0": np.ones(P)}, []),
 }

@@ -31,7 +31,7 @@ SOLVES = {
     "block, stored": (A, b, "block", {"memory": MEMORY}),
     "cyclic": (A, b, "cyclic", {}),
     "randomized": (A, b, "randomized", {}),
-    "uniform, memory": (A, b, rowsolve.Randomized("uniform", replace=False, memory=2), {}),
+    "uniform, memory": (A, b, rowsolve.Randomized("uniform", replace=False, n_directions=2), {}),
     "greedy": (A, b, "greedy", {}),
     "quantile, stored": (A, b, "quantile", {"memory": MEMORY}),
     "jl": (A, b, "jl", {}),
@@ -178,7 +178,18 @@ def test_every_array_of_a_state__must_be_of_its_type_and_shape(crafted):
 @pytest.mark.parametrize("crafted", SOLVES, indirect=True)
 def test_rows_that_a_does_not_have__are_refused(crafted):
     """Compiled code would read, or write, where there is nothing."""
-    places = ("cards", "drawn", "members", "other", "partition.0", "so_far.rows", "columns", "places", "odd", "off")
+    places = (
+        "cards",
+        "drawn",
+        "members",
+        "other",
+        "partition.0",
+        "so_far.rows",
+        "columns",
+        "places",
+        "flagged_rows",
+        "off",
+    )
     for fingerprint, members in crafted.states:
         for name in members:
             array = from_npy(members[name]) if name != "state.json" else np.empty(0)

@@ -331,7 +331,7 @@ def test_methods__lists_auto_and_the_registry():
 def test_methods__is_a_table_where_there_is_room():
     lines = run("methods", columns=400).output.splitlines()
     (line,) = (line for line in lines if " block " in line[:20])
-    assert line.split("│")[3].strip() == "block_size=4, memory=0"
+    assert line.split("│")[3].strip() == "block_size=4, n_directions=0"
 
 
 @pytest.mark.compiled

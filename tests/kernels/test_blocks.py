@@ -11,10 +11,10 @@ from rowsolve.sources import open_rows
 
 
 def run(A, b, order, sizes, iterates):
-    drops, room = np.empty(len(iterates)), block_room(max(sizes), A.shape[1])
+    drops, workspace = np.empty(len(iterates)), block_room(max(sizes), A.shape[1])
     rows = open_rows(A).rows
-    project_blocks(rows, b, np.asarray(order), np.asarray(sizes), iterates, drops, room, np.full(3, -1))
-    assert not room.spread.any()  # left as it was found
+    project_blocks(rows, b, np.asarray(order), np.asarray(sizes), iterates, drops, workspace, np.full(3, -1))
+    assert not workspace.spread.any()  # left as it was found
     return drops
 
 

@@ -92,12 +92,12 @@ def test_blocks_of_deflated_rows__match_naive(store):
     shift = case.Q.T @ case.y
     expected[0] -= shift  # the parts outside see nothing of it
     expected_drops = naive.project_blocks(case.outside, case.b_outside(), order, sizes, expected)
-    room = block_room(6, P + R)
-    project_blocks(case.rows, case.b, order, sizes, lifted, drops, room, np.full(3, -1))
+    workspace = block_room(6, P + R)
+    project_blocks(case.rows, case.b, order, sizes, lifted, drops, workspace, np.full(3, -1))
     expected[0] += shift
     np.testing.assert_allclose(case.lowered(lifted), expected, rtol=1e-8, atol=1e-9)
     np.testing.assert_allclose(drops, expected_drops, rtol=1e-8)
-    assert not room.spread.any()
+    assert not workspace.spread.any()
 
 
 @pytest.mark.parametrize("n_chains", [2, 3])
@@ -130,23 +130,23 @@ def test_rows_inside__move_nothing_but_their_gap_counts(sine):
     find_parts(rows.rows, np.arange(N), 0, N, case.basis, rows.parts, case.ratios)
     assert case.ratios[4] == 1.0
     lifted, _ = case.lifted()
-    x, odd, drops = case.lowered(lifted)[0].copy(), np.full(3, -1), np.empty(2)
+    x, flagged_rows, drops = case.lowered(lifted)[0].copy(), np.full(3, -1), np.empty(2)
     for order in ([4], [4, 4, 4]):  # alone, and in a pair
         b = case.b.copy()
         b[4] = A[4] @ x + 6.0
-        sweep(rows, b, np.array(order), lifted, drops, odd)
+        sweep(rows, b, np.array(order), lifted, drops, flagged_rows)
         np.testing.assert_allclose(case.lowered(lifted)[0], x, rtol=1e-5)
         assert drops[0] == pytest.approx(9.0 * len(order), rel=1e-5)
-    assert odd.tolist() == [-1, -1, -1]
+    assert flagged_rows.tolist() == [-1, -1, -1]
 
 
 def test_unit_rows__match_numpy_and_note_odd_rows(store):
     case = Deflation(store, zero=5)
-    b, order, odd = case.b.copy(), np.array([3, 5, 0]), np.full(3, -1)
+    b, order, flagged_rows = case.b.copy(), np.array([3, 5, 0]), np.full(3, -1)
     b[5] = 1.0
     units, targets = np.full((3, P), np.nan), np.full(3, np.nan)
-    write_unit_rows(case.source.rows, b, order, units, targets, odd)
+    write_unit_rows(case.source.rows, b, order, units, targets, flagged_rows)
     norms = np.array([np.linalg.norm(case.A[3]), np.inf, np.linalg.norm(case.A[0])])
     np.testing.assert_allclose(units, case.A[order] / norms[:, None], rtol=1e-12, atol=1e-300)
     np.testing.assert_allclose(targets, b[order] / norms, rtol=1e-12)
-    assert odd[ZERO_AGAINST_B] == 5
+    assert flagged_rows[ZERO_AGAINST_B] == 5

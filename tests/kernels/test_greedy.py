@@ -40,8 +40,8 @@ def test_one_candidate__is_a_sweep(store):
 def test_odd_rows__are_noted_and_left_out():
     A, b, iterates, _ = system(2)
     A[7, 3], b[4] = np.nan, 1.0
-    before, drops, odd = iterates.copy(), np.empty(2), np.full(3, -1)
-    project_on_furthest(open_rows(A).rows, b, np.array([7, 4]), 2, iterates, drops, odd)
-    assert odd.tolist() == [7, 4, -1]
+    before, drops, flagged_rows = iterates.copy(), np.empty(2), np.full(3, -1)
+    project_on_furthest(open_rows(A).rows, b, np.array([7, 4]), 2, iterates, drops, flagged_rows)
+    assert flagged_rows.tolist() == [7, 4, -1]
     np.testing.assert_array_equal(iterates, before)
     assert drops.tolist() == [0.0, 0.0]

@@ -21,9 +21,9 @@ from rowsolve.kernels.kmeans import (
 from rowsolve.sources import open_rows
 
 
-def seed_centroids(rows, b, sample, metric, draws, centroids, odd):
+def seed_centroids(rows, b, sample, metric, draws, centroids, flagged_rows):
     far = np.empty(sample.size)
-    distances_to_none(rows, b, sample, metric, far, odd)
+    distances_to_none(rows, b, sample, metric, far, flagged_rows)
     least = SAME * far.max()
     for group, draw in enumerate(draws):
         if not add_seed(rows, b, sample, metric, np.array([draw, 1.0 - draw]), far, least, centroids, group):
@@ -44,14 +44,14 @@ def clustered(seed=0, n_rows=60, n_columns=8, k=3):
 def test_online_kmeans__matches_naive(store, metric, rate):
     A, b, order = clustered()
     b[7] = 0.0
-    rows, odd = open_rows(store(A)).rows, np.full(3, -1)
+    rows, flagged_rows = open_rows(store(A)).rows, np.full(3, -1)
     centroids = empty_centroids(3, 8)
-    k = seed_centroids(rows, b, order[:20], metric, np.array([0.1, 0.5, 0.9]), centroids, odd)
+    k = seed_centroids(rows, b, order[:20], metric, np.array([0.1, 0.5, 0.9]), centroids, flagged_rows)
     assert k == 3
     starts = centroids.vector * centroids.weight[:, None]
     start_targets = centroids.target * centroids.weight
     labels = np.empty(60, np.int64)
-    args = (metric, rate or 0.0, centroids, 3, labels, odd)
+    args = (metric, rate or 0.0, centroids, 3, labels, flagged_rows)
     online_kmeans(rows, b, order[:25], *args)
     online_kmeans(rows, b, order[25:], *args)  # in chunks
 
@@ -70,16 +70,16 @@ def test_online_kmeans__matches_naive(store, metric, rate):
 def test_batches__match_naive_whatever_the_number_of_parts(store, metric):
     A, b, order = clustered(k=5)
     b[7] = 0.0
-    rows, odd = open_rows(store(A)).rows, np.full(3, -1)
+    rows, flagged_rows = open_rows(store(A)).rows, np.full(3, -1)
     found = []
     for n_parts in (1, 2, 3):
         centroids, labels, scales = empty_centroids(5, 8, rows), np.empty(60, np.int64), np.empty(60)
-        assert seed_centroids(rows, b, order[:20], metric, np.linspace(0.1, 0.9, 5), centroids, odd) == 5
+        assert seed_centroids(rows, b, order[:20], metric, np.linspace(0.1, 0.9, 5), centroids, flagged_rows) == 5
         starts = centroids.vector * centroids.weight[:, None]
         for start, stop in ((0, 10), (10, 33), (33, 60)):
             middle = start + 2 * ((stop - start) // (2 * n_parts))  # after an even number: the same pairs of rows
             for first, last in ((start, middle), (middle, stop)):
-                label_rows(rows, b, order, first, last, metric, centroids, 5, labels, scales, odd)
+                label_rows(rows, b, order, first, last, metric, centroids, 5, labels, scales, flagged_rows)
             for part in range(n_parts):
                 move_centroids(rows, b, order, start, stop, 0.0, centroids, labels, scales, part, n_parts)
         found.append((labels, *centroids))
@@ -97,10 +97,10 @@ def test_batches__match_naive_whatever_the_number_of_parts(store, metric):
 
 def test_online_kmeans__a_constant_rate_runs_for_ever():
     A = np.array([[1.0, 0.0], [1.0, 0.1]])
-    centroids, odd = empty_centroids(1, 2), np.full(3, -1)
+    centroids, flagged_rows = empty_centroids(1, 2), np.full(3, -1)
     rows, order = open_rows(A).rows, np.tile([0, 1], 3000)
-    seed_centroids(rows, np.ones(2), np.array([0]), EUCLIDEAN, np.array([0.5]), centroids, odd)
-    online_kmeans(rows, np.ones(2), order, EUCLIDEAN, 0.5, centroids, 1, np.empty(2, np.int64), odd)
+    seed_centroids(rows, np.ones(2), np.array([0]), EUCLIDEAN, np.array([0.5]), centroids, flagged_rows)
+    online_kmeans(rows, np.ones(2), order, EUCLIDEAN, 0.5, centroids, 1, np.empty(2, np.int64), flagged_rows)
     vector = centroids.vector[0] * centroids.weight[0]
     np.testing.assert_allclose(vector, [1.0, 0.1 * 2 / 3], rtol=1e-10)
     assert centroids.target[0] * centroids.weight[0] == pytest.approx(1.0)
@@ -110,22 +110,25 @@ def test_seeds__are_as_many_as_there_are_different_directions():
     A = np.array([[1.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, 3.0], [0.0, 0.0]])
     rows = open_rows(A).rows
     for metric, n_different in ((DIRECTION, 2), (EUCLIDEAN, 4)):
-        centroids, odd = empty_centroids(5, 2), np.full(3, -1)
+        centroids, flagged_rows = empty_centroids(5, 2), np.full(3, -1)
         draws = np.linspace(0.05, 0.95, 5)
-        assert seed_centroids(rows, np.ones(5), np.arange(5), metric, draws, centroids, odd) == n_different
+        assert seed_centroids(rows, np.ones(5), np.arange(5), metric, draws, centroids, flagged_rows) == n_different
     zero = open_rows(np.zeros((3, 2))).rows
-    assert seed_centroids(zero, np.zeros(3), np.arange(3), DIRECTION, np.ones(2) / 2, empty_centroids(2, 2), odd) == 0
+    assert (
+        seed_centroids(zero, np.zeros(3), np.arange(3), DIRECTION, np.ones(2) / 2, empty_centroids(2, 2), flagged_rows)
+        == 0
+    )
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1e150])
 @pytest.mark.parametrize("metric", [DIRECTION, EUCLIDEAN])
 def test_online_kmeans__scale_does_not_matter(scale, metric):
     A, b, order = clustered()
-    labels, odd = np.empty((2, 60), np.int64), np.full(3, -1)
+    labels, flagged_rows = np.empty((2, 60), np.int64), np.full(3, -1)
     for found, factor in zip(labels, (1.0, scale), strict=True):
         rows, centroids = open_rows(A * factor).rows, empty_centroids(3, 8)
-        seed_centroids(rows, b, order[:20], metric, np.array([0.1, 0.5, 0.9]), centroids, odd)
-        online_kmeans(rows, b, order, metric, 0.0, centroids, 3, found, odd)
+        seed_centroids(rows, b, order[:20], metric, np.array([0.1, 0.5, 0.9]), centroids, flagged_rows)
+        online_kmeans(rows, b, order, metric, 0.0, centroids, 3, found, flagged_rows)
         assert np.isfinite(centroids.vector).all()
     assert labels[0].tolist() == labels[1].tolist()
 
@@ -136,10 +139,10 @@ def test_online_kmeans__by_pattern_matches_naive(metric):
     A = (rng.random((50, 41)) < 0.4).astype(float)  # wide enough that no two distances are equal
     A[4] = 0.0
     counts, order = A.sum(axis=1), rng.permutation(50)
-    rows, odd, centroids = open_rows(sparse.csr_array(A)).rows, np.full(3, -1), empty_centroids(3, 41)
-    seed_centroids(rows, counts, order[:20], metric, np.array([0.2, 0.5, 0.8]), centroids, odd)
+    rows, flagged_rows, centroids = open_rows(sparse.csr_array(A)).rows, np.full(3, -1), empty_centroids(3, 41)
+    seed_centroids(rows, counts, order[:20], metric, np.array([0.2, 0.5, 0.8]), centroids, flagged_rows)
     starts, labels = centroids.vector.copy(), np.empty(50, np.int64)
-    online_kmeans(rows, counts, order, metric, 0.0, centroids, 3, labels, odd)
+    online_kmeans(rows, counts, order, metric, 0.0, centroids, 3, labels, flagged_rows)
     name = {JACCARD: "jaccard", HAMMING: "hamming"}[metric]
     expected, vectors = naive.online_kmeans_by_pattern(A, order, starts, name)
     assert labels.tolist() == expected.tolist()

@@ -57,10 +57,10 @@ def test_projections__match_one_after_the_other(keep, first, size, in_turn):
     A, b, vectors, rng = problem(6, seed=2)
     rows, order = open_rows(keep(A)).rows, rng.permutation(N)[:36]
     sizes, expected = np.full(36 // size, size), vectors[first:].copy()
-    drops, odd = np.full(len(expected), np.nan), np.full(3, -1)
-    iterates, room = laid_out(rows, expected.copy()), block_room(size, P, len(expected))
-    largest_b = np.abs(b).max(axis=1)
-    project_many(rows, b, largest_b, first, order, sizes, in_turn, iterates, drops, room, odd)
+    drops, flagged_rows = np.full(len(expected), np.nan), np.full(3, -1)
+    iterates, workspace = laid_out(rows, expected.copy()), block_room(size, P, len(expected))
+    b_magnitude = np.abs(b).max(axis=1)
+    project_many(rows, b, b_magnitude, first, order, sizes, in_turn, iterates, drops, workspace, flagged_rows)
     project = naive.sweep if in_turn else lambda *args: naive.project_blocks(*args[:3], sizes, args[3])
     targets = np.column_stack([b, np.zeros(N)])
     for c, x in enumerate(expected):
@@ -68,4 +68,4 @@ def test_projections__match_one_after_the_other(keep, first, size, in_turn):
         drop = project(A, targets[:, first + c], order, one)
         np.testing.assert_allclose(iterates[c], one[0], rtol=1e-10, atol=1e-10)
         np.testing.assert_allclose(drops[c], drop[0], rtol=1e-10)
-    assert (7 in order) == (odd[1] == 7)  # a row of zeros whose b is not zero
+    assert (7 in order) == (flagged_rows[1] == 7)  # a row of zeros whose b is not zero

@@ -32,11 +32,11 @@ def some_rows(seed=0):
 def test_norms__match_numpy(store):
     A, b, _ = some_rows()
     kept = store(A)
-    norms_sq, odd = np.empty(12), np.full(3, -1)
-    norms_of(open_rows(kept).rows, b, 0, 12, norms_sq, odd)
+    norms_sq, flagged_rows = np.empty(12), np.full(3, -1)
+    norms_of(open_rows(kept).rows, b, 0, 12, norms_sq, flagged_rows)
     rtol = 1e-6 if kept.dtype == np.float32 else 1e-13
     np.testing.assert_allclose(norms_sq, (A**2).sum(axis=1), rtol=rtol)
-    assert odd.tolist() == [-1, 3, -1]
+    assert flagged_rows.tolist() == [-1, 3, -1]
 
 
 def test_distances__match_numpy_and_return_the_squared_residual(store):
@@ -53,9 +53,9 @@ def test_distances__match_numpy_and_return_the_squared_residual(store):
 
 def test_inspection__matches_numpy(store):
     A, b, x = some_rows()
-    off, gradient, odd = np.zeros(9, bool), np.ones(7), np.full(3, -1)
+    off, gradient, flagged_rows = np.zeros(9, bool), np.ones(7), np.full(3, -1)
     touched = np.zeros((2, 2, 7))
-    total = inspect_rows(open_rows(store(A)).rows, b, 2, x, 0.6, 0.5, off, gradient, touched, odd)
+    total = inspect_rows(open_rows(store(A)).rows, b, 2, x, 0.6, 0.5, off, gradient, touched, flagged_rows)
     A, b = A[2:11], b[2:11]  # one of them is a zero row
     gaps, norms = b - A @ x, np.linalg.norm(A, axis=1)
     there = A != 0
@@ -67,7 +67,7 @@ def test_inspection__matches_numpy(store):
     np.testing.assert_allclose(gradient, 1 + A.T @ gaps, rtol=1e-5, atol=1e-6)
     for k, group in enumerate((~off, off)):
         np.testing.assert_array_equal(touched[k], [there[group].sum(axis=0), entries[group].sum(axis=0)])
-    assert odd.tolist() == [-1, 3, -1]
+    assert flagged_rows.tolist() == [-1, 3, -1]
 
 
 @kernel
@@ -114,13 +114,13 @@ def test_add_and_measure__adds_and_returns_the_product_from_before(store):
 )
 def test_usable_norm__notes_odd_rows(make, row, b, sort):
     rows = open_rows(make(np.array([[1.0, 2.0], row]))).rows
-    odd = np.full(3, -1)
+    flagged_rows = np.full(3, -1)
     with np.errstate(all="ignore"):  # plain Python warns where compiled code does not
-        assert usable_norm_sq(rows, np.array([0.0, b]), 0, odd) == 5.0
-        assert odd.tolist() == [-1, -1, -1]
-        assert usable_norm_sq(rows, np.array([0.0, b]), 1, odd) == 0.0
-    assert odd[sort] == 1
-    assert (odd >= 0).sum() == 1
+        assert usable_norm_sq(rows, np.array([0.0, b]), 0, flagged_rows) == 5.0
+        assert flagged_rows.tolist() == [-1, -1, -1]
+        assert usable_norm_sq(rows, np.array([0.0, b]), 1, flagged_rows) == 0.0
+    assert flagged_rows[sort] == 1
+    assert (flagged_rows >= 0).sum() == 1
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1e150])

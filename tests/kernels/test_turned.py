@@ -14,8 +14,8 @@ def test_copies_rows_and_nothing_else(shape, dtype):
     turned = rng.standard_normal(shape[::-1]).astype(dtype)
     for given in (turned, np.repeat(turned, 2, axis=1)[:, ::2]):
         for start, stop in ((0, shape[0]), (shape[0] // 3, shape[0] - shape[0] // 4)):
-            for room in (0, 30):
-                target = np.full((shape[0], shape[1] + room), np.inf, dtype=dtype if room else float)
+            for workspace in (0, 30):
+                target = np.full((shape[0], shape[1] + workspace), np.inf, dtype=dtype if workspace else float)
                 turn(given, start, stop, target)
                 np.testing.assert_array_equal(target[: stop - start, : shape[1]], turned.T[start:stop])
                 assert np.isinf(target[stop - start :]).all()

@@ -18,8 +18,8 @@ from rowsolve.methods.oblivious import ONE_BY_ONE, Oblivious
 from rowsolve.problem.system import System
 from rowsolve.sources import open_rows
 
-METHODS = [kind(memory=10) for kind in rowsolve.METHODS.values() if issubclass(kind, Oblivious)]
-UNIFORM = rowsolve.Randomized("uniform", replace=False, memory=20)
+METHODS = [kind(n_directions=10) for kind in rowsolve.METHODS.values() if issubclass(kind, Oblivious)]
+UNIFORM = rowsolve.Randomized("uniform", replace=False, n_directions=20)
 every_method = pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
 
 
@@ -33,10 +33,10 @@ def test_memory__is_a_parameter_of_every_oblivious_method_and_checked():
         "cyclic", "randomized", "block", "cluster-block", "paving", "deflated",
     }  # fmt: skip
     for method in METHODS:
-        assert list(method.parameters())[-1] == "memory"
-        with pytest.raises(ValueError, match="`memory` must be an integer of at least 0, got -1"):
-            replace(method, memory=-1)
-    assert rowsolve.Block(8).memory == 0
+        assert list(method.parameters())[-1] == "n_directions"
+        with pytest.raises(ValueError, match="`n_directions` must be an integer of at least 0, got -1"):
+            replace(method, n_directions=-1)
+    assert rowsolve.Block(8).n_directions == 0
 
 
 @every_method
@@ -69,7 +69,7 @@ def test_memory__finds_contradictions_of_tight_clusters(noise):
 
 @every_method
 def test_memory__of_more_directions_than_there_are_is_harmless(method):
-    many = replace(method, memory=50)
+    many = replace(method, n_directions=50)
     A, _, x_true = gaussian(300, 12, seed=7)
     A[:, 3], A[:, 5] = A[:, 4], 0.0
     b, x0 = A @ x_true, np.linspace(0, 1, 12)
@@ -101,11 +101,11 @@ def test_memory__works_on_sparse_rows():
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("method", [UNIFORM, rowsolve.ClusterBlock(memory=20)], ids=lambda method: method.name)
+@pytest.mark.parametrize("method", [UNIFORM, rowsolve.ClusterBlock(n_directions=20)], ids=lambda method: method.name)
 def test_memory__needs_less_than_a_third_of_the_rows_on_tight_clusters(method):
     A, b, x_true, _ = clustered_system(4000, 200, 4, "tight", "A", 0.1, 2)
     with_it = rowsolve.solve(A, b, method, rng=0, threads=1)
-    without = rowsolve.solve(A, b, replace(method, memory=0), rng=0, threads=1)
+    without = rowsolve.solve(A, b, replace(method, n_directions=0), rng=0, threads=1)
     error = relative_error(with_it.x, x_true)
     assert with_it.status is without.status is Status.CONVERGED
     assert error <= 1.5e-6
@@ -144,7 +144,7 @@ def test_memory__drops_are_what_the_errors_lose_even_after_others_have_moved_x(m
 def test_memory__rests_while_the_equations_seem_to_contradict_each_other():
     A, b, _ = gaussian(300, 30)
     starts, results = np.random.default_rng(3).standard_normal((2, 30)), []
-    for method in (UNIFORM, replace(UNIFORM, memory=0)):
+    for method in (UNIFORM, replace(UNIFORM, n_directions=0)):
         plan, rng = plan_of(A, b, method)
         plan.agreeing = False
         iterates, drops = starts.copy(), np.empty(2)

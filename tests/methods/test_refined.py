@@ -156,8 +156,8 @@ def test_odd_rows__are_found_wherever_they_come_in():
 def test_no_preconditioner__is_not_deceived_by_symmetry(seed, condition):
     # x has no error in half of all directions, the probe in all: with the steps of x it would tell nothing.
     p = 60 if JIT else 8
-    even, odd = (with_spectrum(200, np.geomspace(1, 1 / condition, p), 2 * seed + k)[0] for k in range(2))
-    A = np.block([[even, even], [odd, -odd]])
+    even, flagged_rows = (with_spectrum(200, np.geomspace(1, 1 / condition, p), 2 * seed + k)[0] for k in range(2))
+    A = np.block([[even, even], [flagged_rows, -flagged_rows]])
     x = np.tile(np.random.default_rng(seed).standard_normal(p), 2)
     solution = rowsolve.solve(A, A @ x, rowsolve.Refined("none"), rng=seed)
     true = np.linalg.norm(solution.x - x) / np.linalg.norm(x)

@@ -45,7 +45,7 @@ def test_odd_rows__the_last_of_each_sort_is_noted_for_any_number_of_threads(thre
     system = system_of(A, b, threads)
     system.look_at_odd_rows = lambda: None
     assert np.flatnonzero(system.norms_sq() == 0.0).tolist() == [2, 17, 30]
-    assert system.counter.odd.tolist() == [-1, 17, 30]
+    assert system.counter.flagged_rows.tolist() == [-1, 17, 30]
     assert system.rows_read == 40
 
 

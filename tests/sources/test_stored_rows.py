@@ -66,9 +66,9 @@ def test_memory__is_shared_out_within_what_is_allowed_or_the_least_is_told(n, p,
         assert least > allowed
         plan = memory_for(Anything(), n_rhs, least, threads)
         allowed = least
-    assert plan.fixed + plan.buffers + plan.room == pytest.approx(allowed)
+    assert plan.fixed + plan.buffers + plan.workspace_bytes == pytest.approx(allowed)
     assert 1 <= plan.chunk <= n
-    assert plan.room >= 0.0
+    assert plan.workspace_bytes >= 0.0
     assert plan.views or plan.buffers == 4 * plan.chunk * 8.0 * p
     assert plan.chunk % min(chunk, n) == 0 or plan.chunk < chunk or plan.chunk == min(n, 16)
 

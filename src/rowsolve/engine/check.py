@@ -177,9 +177,11 @@ def full_check(system: System, x: np.ndarray, limit: np.ndarray) -> Finding:
     total, gradient, touched = 0.0, np.zeros(p), np.zeros((2, 2, p))
     parts: dict[int, tuple[float, np.ndarray, np.ndarray]] = {}
 
-    def look(piece: Piece, start: int, stop: int, odd: np.ndarray) -> None:
+    def look(piece: Piece, start: int, stop: int, flagged_rows: np.ndarray) -> None:
         slope, found, rows_off = np.zeros(p), np.zeros((2, 2, p)), piece.of(off)[start:stop]
-        squares = inspect_rows(piece.rows, piece.of(system.b), start, x, limit[0], unit, rows_off, slope, found, odd)
+        squares = inspect_rows(
+            piece.rows, piece.of(system.b), start, x, limit[0], unit, rows_off, slope, found, flagged_rows
+        )
         parts[start] = squares, slope, found
 
     for piece in system.pieces():
@@ -195,7 +197,7 @@ def _full_check_of_many(system: System, x: np.ndarray, limit: np.ndarray) -> Fin
     total, off, gradient, squares = 0.0, [], np.zeros_like(vectors), np.zeros(len(vectors))
     for piece in system.pieces(times_used=2 * system.n_rhs):
         part = Part(piece.rows, np.arange(piece.start, piece.stop))
-        out, of_part = _look_at(system, part, piece.of(system.b), piece.of(system.facts.largest_b), x)
+        out, of_part = _look_at(system, part, piece.of(system.b), piece.of(system.facts.b_magnitude), x)
         add_gradients_of_many(piece.rows, piece.of(system.b), 1.0, part.order, vectors, gradient, squares)
         total += of_part
         off.append(piece.first + part.order[_exceeds(out, limit)])
@@ -213,7 +215,7 @@ def rows_that_reach(system: System, z: np.ndarray, limit: float = 0.0) -> np.nda
     limit, found = max(limit, _ORTHOGONAL * float(np.linalg.norm(z))), []
     for piece in system.pieces():
         order, out = np.arange(piece.start, piece.stop), np.empty(piece.n_rows)
-        distances(piece.rows, np.zeros(piece.stop), order, z, out, 1.0, system.counter.odd)
+        distances(piece.rows, np.zeros(piece.stop), order, z, out, 1.0, system.counter.flagged_rows)
         found.append(piece.first + order[~(out <= limit)])
     return np.concatenate(found)
 
@@ -224,7 +226,7 @@ def far_from_usual(system: System, z: np.ndarray, rng: np.random.Generator) -> f
     found = [np.empty(0)]
     for part in system.parts(order):
         found.append(np.empty(part.order.size))
-        distances(part.rows, np.zeros(part.order.max() + 1), part.order, z, found[-1], 1.0, system.counter.odd)
+        distances(part.rows, np.zeros(part.order.max() + 1), part.order, z, found[-1], 1.0, system.counter.flagged_rows)
     system.counter.add(order.size)
     return _STANDS_OUT * float(np.median(np.concatenate(found)))
 
@@ -233,23 +235,25 @@ def _look(system: System, order: np.ndarray, x: np.ndarray) -> tuple[np.ndarray,
     """Return the distance of each x from the hyperplane of each row, and ``sum(r**2)`` in units of ``norm_b**2``."""
     found, total = [np.empty((0, *system.b.shape[1:]))], 0.0
     for part in system.parts(order):
-        out, of_part = _look_at(system, part, part.of(system.b), part.of(system.facts.largest_b), x)
+        out, of_part = _look_at(system, part, part.of(system.b), part.of(system.facts.b_magnitude), x)
         found.append(out)
         total += of_part
     return np.concatenate(found), total
 
 
 def _look_at(
-    system: System, part: Part, b: np.ndarray, largest_b: np.ndarray, x: np.ndarray
+    system: System, part: Part, b: np.ndarray, b_magnitude: np.ndarray, x: np.ndarray
 ) -> tuple[np.ndarray, float]:
     """Do that for the rows of a part, whose right-hand sides are given."""
     order = part.order
     if system.n_rhs == 1:
         out = np.empty(order.size)
-        return out, float(distances(part.rows, b, order, x, out, 1.0 / system.facts.norm_b, system.counter.odd))
+        return out, float(
+            distances(part.rows, b, order, x, out, 1.0 / system.facts.norm_b, system.counter.flagged_rows)
+        )
     products, norms_sq = np.empty((order.size, system.n_rhs)), np.empty(order.size)
     products_of(part.rows, order, laid_out(part.rows, x), products)
-    norms_at(part.rows, largest_b, order, norms_sq, system.counter.odd)
+    norms_at(part.rows, b_magnitude, order, norms_sq, system.counter.flagged_rows)
     gaps, usable = b[order] - products, norms_sq[:, None] > 0.0
     out = np.divide(np.abs(gaps), np.sqrt(norms_sq)[:, None], out=np.zeros_like(gaps), where=usable)
     return out, float(np.sum((gaps / system.facts.norm_b) ** 2))

@@ -65,7 +65,7 @@ class FreshRows:
             self.finding = sampled_check(system, x, self._iterates.limit, self._context.rng)
         if method.least_squares:
             return _NO_ROWS  # no row needs to be satisfied
-        rows, robust = self.finding.off, method.share_it_stands > 0.0
+        rows, robust = self.finding.off, method.max_outlier_fraction > 0.0
         news = self.never_used() if robust or not rows.size else _NO_ROWS
         if news.size:
             rows = news
@@ -83,7 +83,7 @@ class FreshRows:
         asked. A method that leaves rows out may have left out all that reach some direction: these then stand out, and
         x contradicts them.
         """
-        system, z, robust = self._context.system, self._iterates.probe, self._stage.method.share_it_stands > 0.0
+        system, z, robust = self._context.system, self._iterates.probe, self._stage.method.max_outlier_fraction > 0.0
         if any(monitor.spent for monitor in self._iterates.monitors) and z.any():
             rows = rows_that_reach(system, z)
         elif robust and not self._iterates.monitor.probe_vanished:
@@ -102,7 +102,7 @@ class FreshRows:
     def can_be_left_out(self) -> bool:
         """Tell whether x can do without the rows in `off`: few everywhere, and the others suffice."""
         assert self.finding is not None
-        system, most = self._context.system, self._stage.method.share_it_stands
+        system, most = self._context.system, self._stage.method.max_outlier_fraction
         share = max(self.off.size / system.n_rows, self.finding.largest_share)
         if not (share < most and self._iterates.monitor.error <= _NEAR * self._iterates.limit[0]):
             return False
@@ -132,7 +132,7 @@ class FreshRows:
             return _NO_ROWS
         if self._stage.check != "full":
             return np.array([system.counter.contradiction])
-        return np.flatnonzero((system.norms_sq() == 0.0) & (system.facts.largest_b != 0.0))
+        return np.flatnonzero((system.norms_sq() == 0.0) & (system.facts.b_magnitude != 0.0))
 
     saved: ClassVar[dict[str, Kind]] = {
         **dict.fromkeys(("off", "zero_rows"), row_numbers()),

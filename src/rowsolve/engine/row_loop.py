@@ -102,7 +102,7 @@ class RowLoop:
         if not disagreeing.size:
             return verdict
         if np.isin(disagreeing, burst.suspects).all():
-            if self._stage.method.share_it_stands:  # no others reach there, and these are mutually inconsistent
+            if self._stage.method.max_outlier_fraction:  # no others reach there, and these are mutually inconsistent
                 fresh.off = burst.suspects
                 return self._inconsistent(unsure=True)
             return Status.PRECISION  # they were all used just now: only rounding can keep x from them
@@ -113,7 +113,7 @@ class RowLoop:
     def _after(self, verdict: Status | None) -> Status | None:
         """Do what any other verdict asks for; return how the loop ends, or None if it goes on."""
         fresh, burst, inconsistent = self._fresh, self.burst, verdict is Status.INCONSISTENT
-        if inconsistent and self._stage.method.share_it_stands and self._iterates.monitor.bursts.falls:
+        if inconsistent and self._stage.method.max_outlier_fraction and self._iterates.monitor.bursts.falls:
             self._iterates.judge_anew()  # outliers held x up at first, and the probe ran ahead
         elif inconsistent and burst.bounds is not None and self._still_comes_nearer():
             pass

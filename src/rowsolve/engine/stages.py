@@ -90,8 +90,8 @@ class Auto:
             if self.choice is not None:
                 x0, probe = self._start_of(self.choice.method)
                 self.stage, self.run = replace(self.stage, x0=x0, probe=probe, findings=self.run.findings), None
-        torn = isinstance(self.run.method, Refined) and status is Status.CONVERGED and is_plain(self.system)
-        seen = self._wild_rows() if torn else ""
+        has_outliers = isinstance(self.run.method, Refined) and status is Status.CONVERGED and is_plain(self.system)
+        seen = self._wild_rows() if has_outliers else ""
         if seen and self.drop:
             return self._without_wild_rows(self.run, seen)
         self.remark = FOR_FAR_ROWS.format(seen) if seen else ""

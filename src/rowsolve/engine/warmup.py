@@ -44,7 +44,7 @@ def warm_up(method: Method, source: Source, threads: int, *, many: bool = False)
             plan.chains = Chains(plan, 2)
             method.advance(plan, iterates, 8, rng, drops)
         if not many:
-            sweep(system.rows, system.b, order, iterates, drops, system.counter.odd)
+            sweep(system.rows, system.b, order, iterates, drops, system.counter.flagged_rows)
     elif isinstance(method, StepMethod):
         steps: Any = method.steps(system, x, Tolerance(1e-6, 0.0, 1e-16), rng)
         next(steps)

@@ -75,7 +75,7 @@ def take_sample(system: System, count: int, rng: np.random.Generator) -> tuple[N
     """Read `count` random rows; return their norms, and the nonzero rows, or None if there are none."""
     order = np.sort(system.sample(count, rng)[0])
     norms_sq = np.empty(order.size)
-    norms_at(system.rows, system.b, order, norms_sq, system.counter.odd)
+    norms_at(system.rows, system.b, order, norms_sq, system.counter.flagged_rows)
     system.count(order)
     n_rows, order, norms = order.size, order[norms_sq > 0.0], np.sqrt(norms_sq[norms_sq > 0.0])
     if not order.size:

@@ -37,8 +37,8 @@ def factor_room(rows: DenseRows | CSRRows, block_size: int, n_columns: int) -> F
     )
 
 
-def _gram_dense(rows, block, scale, room):
-    values, gram = room.values, room.gram
+def _gram_dense(rows, block, scale, workspace):
+    values, gram = workspace.values, workspace.gram
     n_rows, n_columns = values.shape
     values[block.size :] = 0.0
     for s in range(block.size):
@@ -76,13 +76,13 @@ def _add_products(values, s, t, gram):  # gram: INOUT
     gram[s + 3, t + 1] += dv
 
 
-def _gram_csr(rows, block, scale, room):
+def _gram_csr(rows, block, scale, workspace):
     """Write one row as a dense vector, so that the product of two rows is a `row_dot`."""
-    spread = room.values[0]
+    spread = workspace.values[0]
     for s in range(block.size):
         add_row(rows, block[s], 1.0, spread)
         for t in range(s + 1):
-            room.gram[s, t] = row_dot(rows, block[t], spread) * scale[s] * scale[t]
+            workspace.gram[s, t] = row_dot(rows, block[t], spread) * scale[s] * scale[t]
         add_row(rows, block[s], -1.0, spread)  # back to zero, exactly
 
 
@@ -90,37 +90,39 @@ _GRAM: dict[type, Any] = {DenseRows: _gram_dense, CSRRows: _gram_csr}
 
 
 @row_primitive(_GRAM)
-def _fill_gram(rows, block, scale, room):  # room: INOUT
+def _fill_gram(rows, block, scale, workspace):  # workspace: INOUT
     """Fill the lower triangle of ``room.gram`` with the products of the normalised rows of `block`."""
-    _GRAM[type(rows)](rows, block, scale, room)
+    _GRAM[type(rows)](rows, block, scale, workspace)
 
 
 @kernel
-def factor_block(rows, b, block, ridge, scale, factor, room, odd):  # scale, factor, room, odd: INOUT
+def factor_block(
+    rows, b, block, ridge, scale, factor, workspace, flagged_rows
+):  # scale, factor, workspace, flagged_rows: INOUT
     """Fill `factor`, and `scale` with ``1 / norm(a_i)``, or 0 for a row that does not define a hyperplane.
 
     `factor` is that of ``A_t @ A_t.T + ridge * I`` (see `factor_gram`), where A_t are the normalised rows.
     """
     for s in range(block.size):
-        norm_sq = usable_norm_sq(rows, b, block[s], odd)
+        norm_sq = usable_norm_sq(rows, b, block[s], flagged_rows)
         scale[s] = 1.0 / np.sqrt(norm_sq) if norm_sq > 0.0 else 0.0
-    _fill_gram(rows, block, scale, room)
+    _fill_gram(rows, block, scale, workspace)
     for s in range(block.size):
-        room.gram[s, s] += ridge
-    factor_gram(block.size, room.gram, factor)
+        workspace.gram[s, s] += ridge
+    factor_gram(block.size, workspace.gram, factor)
 
 
 @kernel
-def project_on_factored(rows, b, block, scale, factor, iterates, moves, room):  # moves, room: INOUT
+def project_on_factored(rows, b, block, scale, factor, iterates, moves, workspace):  # moves, workspace: INOUT
     """Fill `moves` with the steps of x and the probe onto `block`, which `factor_block` has factored."""
-    gaps, size = room.gaps[: block.size], block.size
+    gaps, size = workspace.gaps[: block.size], block.size
     row_products(rows, block, 0, size, iterates, gaps)
     for s in range(size):
-        room.steps[0, s] = (b[block[s]] - gaps[s, 0]) * scale[s]
-        room.steps[1, s] = -gaps[s, 1] * scale[s]
+        workspace.steps[0, s] = (b[block[s]] - gaps[s, 0]) * scale[s]
+        workspace.steps[1, s] = -gaps[s, 1] * scale[s]
     for c in range(2):
-        solve_triangles(size, factor, room.steps[c])
+        solve_triangles(size, factor, workspace.steps[c])
         for s in range(size):
-            room.steps[c, s] *= scale[s]
+            workspace.steps[c, s] *= scale[s]
     moves[:] = 0.0
-    add_block(rows, block, room.steps, moves[0], moves[1])
+    add_block(rows, block, workspace.steps, moves[0], moves[1])

@@ -49,7 +49,9 @@ def block_room(block_size: int, n_columns: int, n_iterates: int = 2) -> BlockRoo
 
 
 @kernel
-def project_blocks(rows, b, order, sizes, iterates, drops, room, odd):  # iterates, drops, room, odd: INOUT
+def project_blocks(
+    rows, b, order, sizes, iterates, drops, workspace, flagged_rows
+):  # iterates, drops, workspace, flagged_rows: INOUT
     """Project x and the probe onto one block of rows after another; fill `drops`.
 
     Blocks are consecutive pieces of `order` with the given `sizes`. The step is ``pinv(A_t) (b_t - A_t x)``, computed
@@ -58,29 +60,29 @@ def project_blocks(rows, b, order, sizes, iterates, drops, room, odd):  # iterat
     drops[:] = 0.0
     start = 0
     for size in sizes:
-        measure_block(rows, b, order[start:], size, iterates[0], iterates[1], room, odd)
-        factor_gram(size, room.gram, room.factor)
+        measure_block(rows, b, order[start:], size, iterates[0], iterates[1], workspace, flagged_rows)
+        factor_gram(size, workspace.gram, workspace.factor)
         for c in range(2):
-            drops[c] += solve_for_steps(size, room, c)
+            drops[c] += solve_for_steps(size, workspace, c)
             for s in range(size):
-                room.steps[c, s] *= room.scale[s]
-        add_block(rows, order[start : start + size], room.steps, iterates[0], iterates[1])
+                workspace.steps[c, s] *= workspace.scale[s]
+        add_block(rows, order[start : start + size], workspace.steps, iterates[0], iterates[1])
         start += size
 
 
 @kernel
-def _note_row(room, s, b, i, norm_sq, dot_x, dot_z, odd):
-    scale = 1.0 / np.sqrt(norm_sq) if is_usable(norm_sq, b, i, odd) else 0.0
-    room.scale[s] = scale
-    room.gram[s, s] = 1.0
-    room.gaps[0, s] = (b[i] - dot_x) * scale
-    room.gaps[1, s] = -dot_z * scale
+def _note_row(workspace, s, b, i, norm_sq, dot_x, dot_z, flagged_rows):
+    scale = 1.0 / np.sqrt(norm_sq) if is_usable(norm_sq, b, i, flagged_rows) else 0.0
+    workspace.scale[s] = scale
+    workspace.gram[s, s] = 1.0
+    workspace.gaps[0, s] = (b[i] - dot_x) * scale
+    workspace.gaps[1, s] = -dot_z * scale
 
 
 @kernel
-def _note_product(room, s, t, product):
-    room.gram[s, t] = product * room.scale[s] * room.scale[t]
-    room.gram[t, s] = room.gram[s, t]
+def _note_product(workspace, s, t, product):
+    workspace.gram[s, t] = product * workspace.scale[s] * workspace.scale[t]
+    workspace.gram[t, s] = workspace.gram[s, t]
 
 
 @kernel
@@ -97,52 +99,52 @@ def _four_products(values, i, k, u, v):
     return iu, iv, ku, kv
 
 
-def _measure_dense(rows, b, order, size, x, z, room, odd):
+def _measure_dense(rows, b, order, size, x, z, workspace, flagged_rows):
     """Measure two rows at a time, prefetching those of the next block; then compute products of pairs of rows."""
     values, even = rows.values, size // 2 * 2
     for s in range(0, even, 2):
         i, k, ahead = order[s], order[s + 1], min(s + size, order.size - 2)
         places = (i, k, order[ahead], order[ahead + 1])
         norm_i, norm_k, cross, ix, kx, iz, kz = measure_two(values, places, x, z)
-        _note_row(room, s, b, i, norm_i, ix, iz, odd)
-        _note_row(room, s + 1, b, k, norm_k, kx, kz, odd)
-        _note_product(room, s, s + 1, cross)
+        _note_row(workspace, s, b, i, norm_i, ix, iz, flagged_rows)
+        _note_row(workspace, s + 1, b, k, norm_k, kx, kz, flagged_rows)
+        _note_product(workspace, s, s + 1, cross)
     for s in range(0, even, 2):
         for t in range(s + 2, even, 2):
             su, sv, tu, tv = _four_products(values, order[s], order[s + 1], order[t], order[t + 1])
-            _note_product(room, s, t, su)
-            _note_product(room, s, t + 1, sv)
-            _note_product(room, s + 1, t, tu)
-            _note_product(room, s + 1, t + 1, tv)
+            _note_product(workspace, s, t, su)
+            _note_product(workspace, s, t + 1, sv)
+            _note_product(workspace, s + 1, t, tu)
+            _note_product(workspace, s + 1, t + 1, tv)
     if size > even:
         last = order[even]
         norm_sq, dot_x, dot_z = measure_row(rows, last, x, z)
-        _note_row(room, even, b, last, norm_sq, dot_x, dot_z, odd)
+        _note_row(workspace, even, b, last, norm_sq, dot_x, dot_z, flagged_rows)
         for s in range(0, even, 2):
             first, _, second, _ = _four_products(values, order[s], order[s + 1], last, last)
-            _note_product(room, s, even, first)
-            _note_product(room, s + 1, even, second)
+            _note_product(workspace, s, even, first)
+            _note_product(workspace, s + 1, even, second)
 
 
-def _measure_singly(rows, b, order, size, x, z, room, odd):
+def _measure_singly(rows, b, order, size, x, z, workspace, flagged_rows):
     """Write one row as a dense vector, so that the product of two rows is a `row_dot`."""
     for s in range(size):
         norm_sq, dot_x, dot_z = measure_row(rows, order[s], x, z)
-        _note_row(room, s, b, order[s], norm_sq, dot_x, dot_z, odd)
+        _note_row(workspace, s, b, order[s], norm_sq, dot_x, dot_z, flagged_rows)
         if s > 0:
-            add_row(rows, order[s], 1.0, room.spread)
+            add_row(rows, order[s], 1.0, workspace.spread)
             for t in range(s):
-                _note_product(room, s, t, row_dot(rows, order[t], room.spread))
-            add_row(rows, order[s], -1.0, room.spread)  # back to zero, exactly
+                _note_product(workspace, s, t, row_dot(rows, order[t], workspace.spread))
+            add_row(rows, order[s], -1.0, workspace.spread)  # back to zero, exactly
 
 
 _MEASURE: dict[type, Any] = {DenseRows: _measure_dense, CSRRows: _measure_singly, DeflatedRows: _measure_singly}
 
 
 @row_primitive(_MEASURE)
-def measure_block(rows, b, order, size, x, z, room, odd):
+def measure_block(rows, b, order, size, x, z, workspace, flagged_rows):
     """Fill scale, gram and gaps for the first `size` rows of `order`; the rows after them may be prefetched."""
-    _MEASURE[type(rows)](rows, b, order, size, x, z, room, odd)
+    _MEASURE[type(rows)](rows, b, order, size, x, z, workspace, flagged_rows)
 
 
 def _add_dense(rows, block, steps, x, z):
@@ -206,14 +208,14 @@ def solve_triangles(count, factor, steps):  # steps: INOUT
 
 
 @kernel
-def solve_for_steps(count, room, c):
+def solve_for_steps(count, workspace, c):
     """Fill the steps from the gaps of iterate `c`; return ``2 <step, e> - norm(step)**2``, the drop of its error."""
-    gaps, steps = room.gaps[c], room.steps[c]
+    gaps, steps = workspace.gaps[c], workspace.steps[c]
     steps[:count] = gaps[:count]
-    solve_triangles(count, room.factor, steps)
+    solve_triangles(count, workspace.factor, steps)
     gain = 0.0
     for s in range(count):
-        row, moved = room.gram[s], 0.0
+        row, moved = workspace.gram[s], 0.0
         for t in range(count):
             moved += row[t] * steps[t]
         gain += steps[s] * (2.0 * gaps[s] - moved)

@@ -25,7 +25,7 @@ class Legs(NamedTuple):
 
     iterates: np.ndarray  # (2, n_places, 2, p)
     gained: np.ndarray  # (2, n_places, 2)
-    odd: np.ndarray  # (2, n_places, 3)
+    flagged_rows: np.ndarray  # (2, n_places, 3)
 
 
 class Posts(NamedTuple):
@@ -33,7 +33,7 @@ class Posts(NamedTuple):
 
     start: np.ndarray  # (2, n_chains, 2, p)
     drops: np.ndarray  # (2, n_chains, 2)
-    odd: np.ndarray  # (2, n_chains, 3)
+    flagged_rows: np.ndarray  # (2, n_chains, 3)
 
 
 class ChainRoom(NamedTuple):
@@ -52,7 +52,7 @@ def chain_rooms(n_chains: int, n_columns: int, block_size: int) -> tuple[Legs, P
     posts = Posts(
         np.empty((2, n_chains, 2, n_columns)), np.empty((2, n_chains, 2)), np.empty((2, n_chains, 3), np.int64)
     )
-    rooms = [
+    workspaces = [
         ChainRoom(
             moves=np.empty((n_chains, n_columns)),
             dots=block_room(n_chains, 1),
@@ -61,7 +61,7 @@ def chain_rooms(n_chains: int, n_columns: int, block_size: int) -> tuple[Legs, P
         )
         for _ in range(n_chains)
     ]
-    return legs, posts, rooms
+    return legs, posts, workspaces
 
 
 class Chains(NamedTuple):
@@ -77,13 +77,13 @@ class Chains(NamedTuple):
     per_round: int
     legs: Legs
     posts: Posts
-    room: ChainRoom
+    workspace: ChainRoom
 
 
 @kernel
 def _units(work):
     """Return the number of units, and the number of units of a chain."""
-    n_chains, n_units = work.room.moves.shape[0], work.edges.size - 1 if work.edges.size > 0 else work.order.size
+    n_chains, n_units = work.workspace.moves.shape[0], work.edges.size - 1 if work.edges.size > 0 else work.order.size
     return n_units, (n_units + n_chains - 1) // n_chains
 
 
@@ -96,34 +96,40 @@ def _follow(work, t, other, me):
     for c in range(2):
         copy(posts.start[turn, other, c], posts.start[turn, me, c])
     copy(posts.drops[turn, other], posts.drops[turn, me])
-    copy(posts.odd[turn, other], posts.odd[turn, me])
+    copy(posts.flagged_rows[turn, other], posts.flagged_rows[turn, me])
 
 
 def _go_leg(work, t, c, place, me, meeting):
     (n_units, share), legs, turn = _units(work), work.legs, t % 2
     end = min((c + 1) * share, n_units)
     low = min(c * share + t * work.per_round, end)
-    iterates, gained, odd = legs.iterates[turn, place], legs.gained[turn, place], legs.odd[turn, place]
+    iterates, gained, flagged_rows = (
+        legs.iterates[turn, place],
+        legs.gained[turn, place],
+        legs.flagged_rows[turn, place],
+    )
     for k in range(2):
         copy(work.posts.start[turn, me, k], iterates[k])
-    odd[:] = -1
+    flagged_rows[:] = -1
     high = min(low + work.per_round, end)
-    _project(work.rows, work.b, work.order, work.edges, low, high, end, iterates, gained, odd, work.room)
+    _project(work.rows, work.b, work.order, work.edges, low, high, end, iterates, gained, flagged_rows, work.workspace)
 
 
 def _meet(work, t, me, meeting):
     """Combine all chains at the end of round `t`."""
-    legs, posts, room, turn, after = work.legs, work.posts, work.room, t % 2, (t + 1) % 2
-    copy(posts.odd[turn, me], posts.odd[after, me])
+    legs, posts, workspace, turn, after = work.legs, work.posts, work.workspace, t % 2, (t + 1) % 2
+    copy(posts.flagged_rows[turn, me], posts.flagged_rows[after, me])
     for c in range(meeting.taken.size):
         place = place_of(t, c, meeting)
-        room.places[c] = place
+        workspace.places[c] = place
         for sort in range(3):
-            posts.odd[after, me, sort] = max(posts.odd[after, me, sort], legs.odd[turn, place, sort])
+            posts.flagged_rows[after, me, sort] = max(
+                posts.flagged_rows[after, me, sort], legs.flagged_rows[turn, place, sort]
+            )
     for c in range(2):
         gain = _bring_together(
             work.rows, legs.iterates[turn, :, c], legs.gained[turn, :, c], posts.start[turn, me, c],
-            posts.start[after, me, c], room,
+            posts.start[after, me, c], workspace,
         )  # fmt: skip
         posts.drops[after, me, c] = posts.drops[turn, me, c] + gain
 
@@ -132,20 +138,20 @@ register(Chains, Work(_go_leg, _meet, _follow, _is_done))
 
 
 @kernel
-def _project(rows, b, order, edges, low, high, end, iterates, gains, odd, room):
+def _project(rows, b, order, edges, low, high, end, iterates, gains, flagged_rows, workspace):
     if edges.size == 0:
-        sweep_first(rows, b, order[low:end], high - low, iterates, gains, odd)
+        sweep_first(rows, b, order[low:end], high - low, iterates, gains, flagged_rows)
     else:
         sizes = edges[low + 1 : high + 1] - edges[low:high]
-        project_blocks(rows, b, order[edges[low] : edges[high]], sizes, iterates, gains, room.block, odd)
+        project_blocks(rows, b, order[edges[low] : edges[high]], sizes, iterates, gains, workspace.block, flagged_rows)
 
 
 @kernel
-def _bring_together(rows, ends, sums, start, best, room):  # best: OUT
+def _bring_together(rows, ends, sums, start, best, workspace):  # best: OUT
     """Fill `best` with the best point in the span of all moves from `start`; return the drop of its squared error."""
-    moves, dots = room.moves, room.dots
+    moves, dots = workspace.moves, workspace.dots
     count = 0
-    for place in room.places:
+    for place in workspace.places:
         move, end = moves[count], ends[place]
         for j in range(start.size):
             move[j] = end[j] - start[j]

@@ -14,14 +14,14 @@ _TILE = 32  # rows that stay in the cache while they are multiplied by the basis
 
 
 @kernel
-def write_unit_rows(rows, b, order, units, targets, odd):  # units, targets, odd: INOUT
+def write_unit_rows(rows, b, order, units, targets, flagged_rows):  # units, targets, flagged_rows: INOUT
     """Fill ``units[t]`` with ``a_i / norm(a_i)`` and ``targets[t]`` with ``b_i / norm(a_i)``, where i = order[t].
 
     Both are zero for a row that does not define a hyperplane.
     """
     for t in range(order.size):
         i = order[t]
-        norm_sq = usable_norm_sq(rows, b, i, odd)
+        norm_sq = usable_norm_sq(rows, b, i, flagged_rows)
         units[t] = 0.0
         targets[t] = 0.0
         if norm_sq > 0.0:

@@ -14,7 +14,7 @@ def residual_of(rows, b, start, stop, x, residual):  # residual: INOUT
 
 
 @kernel
-def extended_sweep(rows, b, order, columns, column_norms_sq, column_order, residual, iterates, drops, odd):
+def extended_sweep(rows, b, order, columns, column_norms_sq, column_order, residual, iterates, drops, flagged_rows):
     """Perform steps of the randomized extended Kaczmarz method; fill `drops`.
 
     A step first projects `residual` onto the orthogonal complement of a column, so that it converges to the component
@@ -29,7 +29,7 @@ def extended_sweep(rows, b, order, columns, column_norms_sq, column_order, resid
             add_row(columns, j, -row_dot(columns, j, residual) / column_norms_sq[j], residual)
         i = order[t]
         norm_sq, dot_x, dot_z = measure_row(rows, i, x, z)
-        if is_usable(norm_sq, b, i, odd):
+        if is_usable(norm_sq, b, i, flagged_rows):
             gap = b[i] - residual[i] - dot_x
             step_x, step_z = gap / norm_sq, -dot_z / norm_sq
             add_row_to_both(rows, i, step_x, step_z, x, z)

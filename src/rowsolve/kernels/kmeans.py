@@ -86,10 +86,10 @@ def _pull(rows, b, i, scaled, rate, centroids, group):
 
 
 @kernel
-def distances_to_none(rows, b, sample, metric, far, odd):  # far, odd: INOUT
+def distances_to_none(rows, b, sample, metric, far, flagged_rows):  # far, flagged_rows: INOUT
     """Fill `far` for the rows in `sample` without any centroid: with 1 or the squared norm, or 0 for a zero row."""
     for t in range(sample.size):
-        norm_sq = usable_norm_sq(rows, b, sample[t], odd)
+        norm_sq = usable_norm_sq(rows, b, sample[t], flagged_rows)
         far[t] = 1.0 if norm_sq > 0.0 and metric in (DIRECTION, JACCARD) else norm_sq
 
 
@@ -154,7 +154,9 @@ def _distance_with(dot, norm_sq, far, metric, centroids, group):
 
 
 @kernel
-def label_rows(rows, b, order, start, stop, metric, centroids, k, labels, scales, odd):  # the last three: INOUT
+def label_rows(
+    rows, b, order, start, stop, metric, centroids, k, labels, scales, flagged_rows
+):  # the last three: INOUT
     """Label the rows ``order[start:stop]`` with the nearest of the first `k` centroids; zero rows with -1.
 
     ``scales[t]`` is the factor of row ``order[t]`` when a centroid is moved towards it.
@@ -165,7 +167,7 @@ def label_rows(rows, b, order, start, stop, metric, centroids, k, labels, scales
         row_products(rows, order, first, last, centroids.vector, dots)
         for t in range(first, last):
             i = order[t]
-            norm_sq = usable_norm_sq(rows, b, i, odd)
+            norm_sq = usable_norm_sq(rows, b, i, flagged_rows)
             labels[i] = -1
             if norm_sq > 0.0:
                 labels[i], sign = _nearest(dots[t - first], norm_sq, metric, centroids, k)
@@ -198,9 +200,11 @@ def move_centroids(rows, b, order, start, stop, rate, centroids, labels, scales,
 
 
 @kernel
-def online_kmeans(rows, b, order, metric, rate, centroids, k, labels, odd):  # centroids, labels, odd: INOUT
+def online_kmeans(
+    rows, b, order, metric, rate, centroids, k, labels, flagged_rows
+):  # centroids, labels, flagged_rows: INOUT
     """Process the rows in `order` one by one: label each with its nearest centroid, which is then moved towards it."""
     scales, part, n_parts = np.empty(order.size), np.int64(0), np.int64(1)  # literals would be compiled separately
     for t in range(order.size):
-        label_rows(rows, b, order, t, t + 1, metric, centroids, k, labels, scales, odd)
+        label_rows(rows, b, order, t, t + 1, metric, centroids, k, labels, scales, flagged_rows)
         move_centroids(rows, b, order, t, t + 1, rate, centroids, labels, scales, part, n_parts)

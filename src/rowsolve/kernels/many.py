@@ -98,7 +98,9 @@ def add_gradients_of_many(rows, b, weight, order, vectors, out, squares):  # out
 
 
 @kernel
-def project_many(rows, b, largest_b, first, order, sizes, in_turn, iterates, drops, room, odd):  # iterates, ...: INOUT
+def project_many(
+    rows, b, b_magnitude, first, order, sizes, in_turn, iterates, drops, workspace, flagged_rows
+):  # iterates, ...: INOUT
     """Project many iterates onto one block of rows after another; fill `drops`.
 
     Blocks are consecutive pieces of `order` with the given `sizes`. The projection is on the whole block (see
@@ -108,31 +110,31 @@ def project_many(rows, b, largest_b, first, order, sizes, in_turn, iterates, dro
     """
     drops[:] = 0.0
     n_iterates, start = iterates.shape[0], 0
-    products = np.empty((room.scale.size, n_iterates))
+    products = np.empty((workspace.scale.size, n_iterates))
     for size in sizes:
         block = order[start : start + size]
-        measure_block(rows, largest_b, order[start:], size, iterates[0], iterates[0], room, odd)
+        measure_block(rows, b_magnitude, order[start:], size, iterates[0], iterates[0], workspace, flagged_rows)
         row_products(rows, block, 0, size, iterates, products)
         for c in range(n_iterates):
             for s in range(size):
                 target = b[block[s], first + c] if first + c < b.shape[1] else 0.0
-                room.gaps[c, s] = (target - products[s, c]) * room.scale[s]
+                workspace.gaps[c, s] = (target - products[s, c]) * workspace.scale[s]
         if not in_turn:
-            factor_gram(size, room.gram, room.factor)
+            factor_gram(size, workspace.gram, workspace.factor)
         for c in range(n_iterates):
-            drops[c] += _solve_in_turn(size, room, c) if in_turn else solve_for_steps(size, room, c)
+            drops[c] += _solve_in_turn(size, workspace, c) if in_turn else solve_for_steps(size, workspace, c)
             for s in range(size):
-                room.steps[c, s] *= room.scale[s]
-        add_rows(rows, block, 0, size, room.steps, iterates)
+                workspace.steps[c, s] *= workspace.scale[s]
+        add_rows(rows, block, 0, size, workspace.steps, iterates)
         start += size
 
 
 @kernel
-def _solve_in_turn(count, room: BlockRoom, c):
+def _solve_in_turn(count, workspace: BlockRoom, c):
     """Fill the steps of iterate `c` for projections on one row after another; return the decrease of its error."""
-    gaps, steps, gain = room.gaps[c], room.steps[c], 0.0
+    gaps, steps, gain = workspace.gaps[c], workspace.steps[c], 0.0
     for s in range(count):
-        row, total = room.gram[s], gaps[s]
+        row, total = workspace.gram[s], gaps[s]
         for k in range(s):
             total -= row[k] * steps[k]
         steps[s] = total

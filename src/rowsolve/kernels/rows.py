@@ -17,7 +17,7 @@ from rowsolve.compiled.jit import kernel, row_primitive
 
 # A smaller squared norm is inaccurate or zero because of underflow. Norms of 1e-150 and 1e150 are in range.
 SMALLEST_NORM_SQ = 1e-305
-NON_FINITE, ZERO_AGAINST_B, ZERO = 0, 1, 2  # indices in `odd`
+NON_FINITE, ZERO_AGAINST_B, ZERO = 0, 1, 2  # indices in `flagged_rows`
 # Squared sine between a row and the span of Q below which it counts as inside: the rest of it is mostly rounding.
 INSIDE = 1e-12
 
@@ -350,38 +350,38 @@ def norm_sq_outside(norm_sq, inside_sq):
 
 
 @kernel
-def is_usable(norm_sq, b, i, odd):  # odd: INOUT
-    """Return whether row ``i`` defines a hyperplane in the range of float64; record it in `odd` if not."""
+def is_usable(norm_sq, b, i, flagged_rows):  # flagged_rows: INOUT
+    """Return whether row ``i`` defines a hyperplane in the range of float64; record it in `flagged_rows` if not."""
     if SMALLEST_NORM_SQ < norm_sq < np.inf:
         return True
     if not norm_sq < np.inf:
-        odd[NON_FINITE] = i
+        flagged_rows[NON_FINITE] = i
     elif b[i] != 0.0:
-        odd[ZERO_AGAINST_B] = i
+        flagged_rows[ZERO_AGAINST_B] = i
     else:
-        odd[ZERO] = i
+        flagged_rows[ZERO] = i
     return False
 
 
 @kernel
-def usable_norm_sq(rows, b, i, odd):  # odd: INOUT
-    """Return ``norm(a_i)**2``, or 0 for a row that does not define a hyperplane, which is recorded in `odd`."""
+def usable_norm_sq(rows, b, i, flagged_rows):  # flagged_rows: INOUT
+    """Return ``norm(a_i)**2``, or 0 for a row that does not define a hyperplane, which is recorded as flagged."""
     norm_sq = row_norm_sq(rows, i)
-    return norm_sq if is_usable(norm_sq, b, i, odd) else 0.0
+    return norm_sq if is_usable(norm_sq, b, i, flagged_rows) else 0.0
 
 
 @kernel
-def norms_of(rows, b, start, stop, norms_sq, odd):  # norms_sq, odd: INOUT
+def norms_of(rows, b, start, stop, norms_sq, flagged_rows):  # norms_sq, flagged_rows: INOUT
     """Fill ``norms_sq[start:stop]``, with 0 for rows that do not define a hyperplane."""
     for i in range(start, stop):
-        norms_sq[i] = usable_norm_sq(rows, b, i, odd)
+        norms_sq[i] = usable_norm_sq(rows, b, i, flagged_rows)
 
 
 @kernel
-def norms_at(rows, b, order, norms_sq, odd):  # norms_sq, odd: INOUT
+def norms_at(rows, b, order, norms_sq, flagged_rows):  # norms_sq, flagged_rows: INOUT
     """Fill `norms_sq` for the rows in `order`, with 0 for rows that do not define a hyperplane."""
     for t in range(order.size):
-        norms_sq[t] = usable_norm_sq(rows, b, order[t], odd)
+        norms_sq[t] = usable_norm_sq(rows, b, order[t], flagged_rows)
 
 
 @kernel
@@ -392,7 +392,7 @@ def residuals(rows, b, order, x, out):  # out: INOUT
 
 
 @kernel
-def distances(rows, b, order, x, out, scale, odd):  # out, odd: INOUT
+def distances(rows, b, order, x, out, scale, flagged_rows):  # out, flagged_rows: INOUT
     """Fill `out` with the distance of `x` from the hyperplane of each row in `order`, or 0 for a zero row.
 
     Return ``sum((scale * r_i)**2)`` over these rows, where ``r = b - A x``; `scale` prevents overflow.
@@ -403,12 +403,14 @@ def distances(rows, b, order, x, out, scale, odd):  # out, odd: INOUT
         norm_sq, dot, _ = measure_row(rows, i, x, x)
         gap = b[i] - dot
         total += (scale * gap) * (scale * gap)
-        out[t] = abs(gap) / np.sqrt(norm_sq) if is_usable(norm_sq, b, i, odd) else 0.0
+        out[t] = abs(gap) / np.sqrt(norm_sq) if is_usable(norm_sq, b, i, flagged_rows) else 0.0
     return total
 
 
 @kernel
-def inspect_rows(rows, b, start, x, limit, scale, off, gradient, touched, odd):  # off, gradient, touched, odd: INOUT
+def inspect_rows(
+    rows, b, start, x, limit, scale, off, gradient, touched, flagged_rows
+):  # off, gradient, touched, flagged_rows: INOUT
     """Check ``off.size`` rows from `start` on, reading each once.
 
     Fill `off` with whether the distance of x from the hyperplane of a row exceeds `limit`, and add ``r_i * a_i`` to
@@ -423,7 +425,7 @@ def inspect_rows(rows, b, start, x, limit, scale, off, gradient, touched, odd): 
         gap = b[i] - dot
         total += (scale * gap) * (scale * gap)
         add_row(rows, i, gap, gradient)
-        off[t] = is_usable(norm_sq, b, i, odd) and not abs(gap) / np.sqrt(norm_sq) <= limit
+        off[t] = is_usable(norm_sq, b, i, flagged_rows) and not abs(gap) / np.sqrt(norm_sq) <= limit
         counts = touched[1 if off[t] else 0]
         touch_columns(rows, i, counts[0], counts[1])
     return total

@@ -36,7 +36,7 @@ class Position(NamedTuple):
 
 
 @kernel
-def sketch_rows(rows, b, start, stop, phi, centroids, sketch, odd):  # sketch, odd: INOUT
+def sketch_rows(rows, b, start, stop, phi, centroids, sketch, flagged_rows):  # sketch, flagged_rows: INOUT
     """Fill rows `start` to `stop` of `sketch`, reading each row once."""
     order = np.arange(start, stop)
     for first in range(0, order.size, _TILE):
@@ -44,7 +44,7 @@ def sketch_rows(rows, b, start, stop, phi, centroids, sketch, odd):  # sketch, o
         row_products(rows, order, first, last, phi, sketch.unit[start + first : start + last])
         row_products(rows, order, first, last, centroids, sketch.overlaps[start + first : start + last])
         for i in range(start + first, start + last):
-            sketch.norms_sq[i] = usable_norm_sq(rows, b, i, odd)
+            sketch.norms_sq[i] = usable_norm_sq(rows, b, i, flagged_rows)
             _normalise(sketch, b, i)
 
 

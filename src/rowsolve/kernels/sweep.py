@@ -44,9 +44,9 @@ def lets_through(gate, distance_sq):  # gate: INOUT
 
 
 @kernel
-def _inverse(norm_sq, gap, b, i, odd, gate):
+def _inverse(norm_sq, gap, b, i, flagged_rows, gate):
     """Return ``1 / norm_sq``, or 0 for a row that does not define a hyperplane or that the gate, if any, rejects."""
-    if not is_usable(norm_sq, b, i, odd):
+    if not is_usable(norm_sq, b, i, flagged_rows):
         return 0.0
     if gate is not None and not lets_through(gate, gap * (gap / norm_sq)):
         return 0.0
@@ -54,12 +54,12 @@ def _inverse(norm_sq, gap, b, i, odd, gate):
 
 
 @kernel
-def project_on_one(rows, b, i, iterates, drops, odd, gate):  # iterates, drops, odd, gate: INOUT
+def project_on_one(rows, b, i, iterates, drops, flagged_rows, gate):  # iterates, drops, flagged_rows, gate: INOUT
     """Project x and the probe onto row ``i``; add to `drops`."""
     x, z = iterates[0], iterates[1]
     norm_sq, dot_x, dot_z = measure_row(rows, i, x, z)
     gap = b[i] - dot_x
-    inverse = _inverse(norm_sq, gap, b, i, odd, gate)
+    inverse = _inverse(norm_sq, gap, b, i, flagged_rows, gate)
     if inverse > 0.0:
         step_x, step_z = gap * inverse, -dot_z * inverse
         add_row_to_both(rows, i, step_x, step_z, x, z)
@@ -134,12 +134,12 @@ def _measure_rest(values, u, v, x, z, done, products):
     return norm_u, norm_v, cross, ux, vx, uz, vz
 
 
-def _singly(_kind, rows, b, order, count, iterates, drops, odd, gate):
+def _singly(_kind, rows, b, order, count, iterates, drops, flagged_rows, gate):
     for i in order[:count]:
-        project_on_one(rows, b, i, iterates, drops, odd, gate)
+        project_on_one(rows, b, i, iterates, drops, flagged_rows, gate)
 
 
-def _in_pairs(_kind, rows, b, order, count, iterates, drops, odd, gate):
+def _in_pairs(_kind, rows, b, order, count, iterates, drops, flagged_rows, gate):
     """Process two rows at a time, in a pipeline: one loop adds the previous pair to x and measures the next pair.
 
     So x and the probe are loaded and stored once for two rows, and arithmetic overlaps with reading rows from memory.
@@ -155,10 +155,10 @@ def _in_pairs(_kind, rows, b, order, count, iterates, drops, odd, gate):
         places = (i, k, u, v, order[ahead], order[ahead + 1])
         norm_u, norm_v, cross, ux, vx, uz, vz = move_and_measure(rows, places, x, z, steps)
         gap_u, part_u = b[u] - ux, -uz
-        inverse_u = _inverse(norm_u, gap_u, b, u, odd, gate)
+        inverse_u = _inverse(norm_u, gap_u, b, u, flagged_rows, gate)
         step_u, turn_u = gap_u * inverse_u, part_u * inverse_u
         gap_v, part_v = b[v] - vx - step_u * cross, -vz - turn_u * cross
-        inverse_v = _inverse(norm_v, gap_v, b, v, odd, gate)
+        inverse_v = _inverse(norm_v, gap_v, b, v, flagged_rows, gate)
         step_v, turn_v = gap_v * inverse_v, part_v * inverse_v
         drops[0] += gap_u * step_u + gap_v * step_v
         drops[1] += part_u * turn_u + part_v * turn_v
@@ -166,44 +166,46 @@ def _in_pairs(_kind, rows, b, order, count, iterates, drops, odd, gate):
     add_row_to_both(rows, i, steps[0], steps[2], x, z)
     add_row_to_both(rows, k, steps[1], steps[3], x, z)
     if count % 2:
-        project_on_one(rows, b, order[count - 1], iterates, drops, odd, gate)
+        project_on_one(rows, b, order[count - 1], iterates, drops, flagged_rows, gate)
 
 
-def _as_those_inside(kind, rows, b, order, count, iterates, drops, odd, gate):
-    _project_on_each(kind.rows, rows, b, order, count, iterates, drops, odd, gate)
+def _as_those_inside(kind, rows, b, order, count, iterates, drops, flagged_rows, gate):
+    _project_on_each(kind.rows, rows, b, order, count, iterates, drops, flagged_rows, gate)
 
 
 _SWEEP: dict[type, Any] = {DenseRows: _in_pairs, CSRRows: _singly, DeflatedRows: _as_those_inside}
 
 
 @row_primitive(_SWEEP)
-def _project_on_each(kind, rows, b, order, count, iterates, drops, odd, gate):  # iterates, drops, odd, gate: INOUT
+def _project_on_each(
+    kind, rows, b, order, count, iterates, drops, flagged_rows, gate
+):  # iterates, drops, flagged_rows, gate: INOUT
     """Project on the `rows` by the implementation for `kind`: the rows, or those inside of `DeflatedRows`."""
-    _SWEEP[type(kind)](kind, rows, b, order, count, iterates, drops, odd, gate)
+    _SWEEP[type(kind)](kind, rows, b, order, count, iterates, drops, flagged_rows, gate)
 
 
 @kernel
-def sweep_first(rows, b, order, count, iterates, drops, odd):  # iterates, drops, odd: INOUT
+def sweep_first(rows, b, order, count, iterates, drops, flagged_rows):  # iterates, drops, flagged_rows: INOUT
     """Do the same as `sweep` for the first `count` rows of `order`; the rows after them are prefetched."""
     drops[:] = 0.0
     if count > 0:
-        _project_on_each(rows, rows, b, order, count, iterates, drops, odd, None)
+        _project_on_each(rows, rows, b, order, count, iterates, drops, flagged_rows, None)
 
 
 @kernel
-def sweep(rows, b, order, iterates, drops, odd):  # iterates, drops, odd: INOUT
+def sweep(rows, b, order, iterates, drops, flagged_rows):  # iterates, drops, flagged_rows: INOUT
     """Project x and the probe onto the rows in `order`, one after another; fill `drops`.
 
     This is Eq. (1) of the paper, for ``A x = b`` with ``x = iterates[0]`` and for ``A z = 0`` with ``z = iterates[1]``.
     A drop is the sum of the squared steps, which is the decrease of the squared error. Zero rows, which do not define a
     hyperplane, are skipped.
     """
-    sweep_first(rows, b, order, order.size, iterates, drops, odd)
+    sweep_first(rows, b, order, order.size, iterates, drops, flagged_rows)
 
 
 @kernel
-def guarded_sweep(rows, b, order, iterates, drops, odd, gate):  # iterates, drops, odd, gate: INOUT
+def guarded_sweep(rows, b, order, iterates, drops, flagged_rows, gate):  # iterates, drops, flagged_rows, gate: INOUT
     """Do the same as `sweep`, but skip the rows that `gate` rejects, both for x and for the probe."""
     drops[:] = 0.0
     if order.size > 0:
-        _project_on_each(rows, rows, b, order, order.size, iterates, drops, odd, gate)
+        _project_on_each(rows, rows, b, order, order.size, iterates, drops, flagged_rows, gate)

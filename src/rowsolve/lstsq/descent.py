@@ -135,7 +135,7 @@ class Descent:
         self.drift: np.ndarray = np.zeros(system.n_rhs)
         self._inherited: np.ndarray | None = None
         self.still, self.amplification, self._unit = np.zeros(len(self.at), dtype=bool), 0.0, 0.0
-        self._told = False  # whether a probe has come to its end
+        self._probe_exhausted = False  # whether a probe has come to its end
         self.is_zero = False  # whether A is
         self.no_time_for_factor = self.squares_fail = False
         self.under_way: tuple[int, np.ndarray, np.ndarray] | None = None
@@ -153,7 +153,7 @@ class Descent:
     def precondition(self, factor: Factor) -> None:
         """Go on from here with `factor`."""
         self.factor = factor
-        self.still[:], self._told, self._null_sq = False, False, 0.0
+        self.still[:], self._probe_exhausted, self._null_sq = False, False, 0.0
         if factor.deficient or not self.fresh:  # a gradient that was only updated may be too rough for what follows
             factor.project(self.at[-1:])
             self.start()
@@ -237,7 +237,7 @@ class Descent:
         self._top, self.amplification, self.fresh = float(state[TOP]), float(state[AMPLIFICATION]), False
         self._downhill = self._unit * self.slope
         if not self._null_sq:
-            self._told |= bool((seen[:, 0] < _SPENT**2).any())
+            self._probe_exhausted |= bool((seen[:, 0] < _SPENT**2).any())
             self._seen += [(size_sq, worth) for size_sq, worth, _ in seen.tolist() if size_sq >= AT_ITS_END**2]
         self.error = norms(self._downhill[:-1]) * self.amplification
         self._make_sure_finite(self.slope)
@@ -329,7 +329,7 @@ class Descent:
 
     def _ask_probe(self) -> None:
         probe_norm, worth_norm = norm(self.at[-1]), norm(self._downhill[-1])
-        self._told |= probe_norm < _SPENT
+        self._probe_exhausted |= probe_norm < _SPENT
         if probe_norm < AT_ITS_END:
             return
         if self.factor is None:  # a gradient that was only updated may become smaller than any that is computed
@@ -358,7 +358,7 @@ class Descent:
     @property
     def probe_is_done(self) -> bool:
         """Whether the probe cannot tell more than it has."""
-        return self._told or bool(self.still[-1])
+        return self._probe_exhausted or bool(self.still[-1])
 
     @property
     def seems_still(self) -> bool:
@@ -458,7 +458,7 @@ class Descent:
         if self._factor_is_exact:
             return below
         left = norm(self._downhill[-1]) * self.amplification if self._null_sq else norm(self.at[-1])
-        everywhere = self._told or left * math.sqrt(self.system.n_columns) <= _UNTOUCHED
+        everywhere = self._probe_exhausted or left * math.sqrt(self.system.n_columns) <= _UNTOUCHED
         at_rest = (self.last_step <= _AT_REST * enough) & everywhere
         if self._warm and self.factor is None:
             share = math.sqrt(_UNLUCKY * self.system.n_columns) * left
@@ -521,7 +521,7 @@ class Descent:
         "_worth": array("v"),
         "still": array("v", dtype=bool),
         **dict.fromkeys(("amplification", "_unit", "_top", "_null_sq", "_worth_at_start", "seconds_a_pass"), number),
-        **dict.fromkeys(("_warm", "_told", "fresh", "is_zero"), flag),
+        **dict.fromkeys(("_warm", "_probe_exhausted", "fresh", "is_zero"), flag),
         "_seen": listed(tuple_of(number, number)),
         "under_way": optional(tuple_of(integer(1), array("moving", "p", order="many"), array("moving"))),
     }

@@ -271,11 +271,11 @@ def products_of_gram(system: System, n_rows: int) -> float:
     )
 
 
-def gather(part: Part, n_columns: int, room: float = _ROOM) -> Iterator[np.ndarray]:
-    """Yield the rows of a part as dense arrays of about `room` bytes."""
+def gather(part: Part, n_columns: int, workspace_bytes: float = _ROOM) -> Iterator[np.ndarray]:
+    """Yield the rows of a part as dense arrays of about `workspace_bytes` bytes."""
     rows, order = part.rows, part.order
     n_rows = rows.indptr.size - 1 if isinstance(rows, CSRRows) else len(rows.values)
-    size = max(1, int(min(order.size, room / (8 * n_columns))))
+    size = max(1, int(min(order.size, workspace_bytes / (8 * n_columns))))
     for first in range(0, order.size, size):
         piece: Any = order[first : first + size]
         if order.size == n_rows:
@@ -301,7 +301,7 @@ def rows_beyond(system: System, factor: Factor | None, rng: np.random.Generator)
     found = [np.empty(0, np.int64)]
     for piece in system.pieces():
         order, out = np.arange(piece.start, piece.stop), np.empty(piece.n_rows)
-        distances(piece.rows, np.zeros(piece.stop), order, z, out, 1.0, system.counter.odd)
+        distances(piece.rows, np.zeros(piece.stop), order, z, out, 1.0, system.counter.flagged_rows)
         found.append(piece.first + order[~(out <= _BESIDE)])
     return np.concatenate(found)
 
@@ -314,7 +314,7 @@ def _is_null(system: System, order: np.ndarray, factor: Factor) -> bool:
         reached = 0.0
         for part in system.parts(order):
             out = np.empty(part.order.size)
-            residuals(part.rows, part.of(system.facts.largest_b) * 0.0, part.order, z, out)
+            residuals(part.rows, part.of(system.facts.b_magnitude) * 0.0, part.order, z, out)
             reached += float(out @ out)
         if not math.sqrt(reached) <= limit * norm(factor.lengths * z):
             return False
@@ -345,7 +345,7 @@ def _by_qr(system: System, order: np.ndarray, damp: float, stand_for: float) -> 
     p = system.n_columns
     state = Triangle(np.zeros((p, p)), np.zeros((p, 0)), np.zeros(0), 0)  # no right-hand sides
     for part in system.parts(order):
-        for rows in gather(part, p, room=min(_MUCH_ROOM, system.room / 8)):
+        for rows in gather(part, p, workspace_bytes=min(_MUCH_ROOM, system.workspace_bytes / 8)):
             state = state.merge(triangulate(rows, np.empty((len(rows), 0)), system.threads))
     triangle = state.damped(damp).triangle if damp else state.triangle[: order.size]
     if not np.isfinite(triangle).all():
@@ -383,5 +383,5 @@ def find_odd_rows(system: System, order: np.ndarray) -> None:
     """Raise for the row in `order` that is not finite, or whose squares leave the range of float64."""
     for part in system.parts(order):
         zero, out = np.zeros(system.n_columns), np.empty(part.order.size)
-        distances(part.rows, part.of(system.facts.largest_b), part.order, zero, out, 0.0, system.counter.odd)
+        distances(part.rows, part.of(system.facts.b_magnitude), part.order, zero, out, 0.0, system.counter.flagged_rows)
     system.look_at_odd_rows()

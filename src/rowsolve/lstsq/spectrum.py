@@ -91,7 +91,7 @@ def look_at_spectrum(system: System, rng: np.random.Generator) -> Spectrum:
 def _rows_of(system: System, order: np.ndarray) -> np.ndarray:
     system.count(order)
     (part,) = system.parts(order)
-    (rows,) = gather(part, system.n_columns, room=np.inf)
+    (rows,) = gather(part, system.n_columns, workspace_bytes=np.inf)
     return rows
 
 
@@ -147,7 +147,7 @@ def _gram_times(system: System, vectors: np.ndarray) -> np.ndarray:
 
         def add(piece: Piece, start: int, stop: int, _: np.ndarray, pair=pair, parts=parts) -> None:
             out = parts[piece.first + start] = np.zeros_like(pair)
-            add_gradients(piece.rows, piece.of(system.facts.largest_b), 0.0, start, stop, pair, out, np.zeros(2))
+            add_gradients(piece.rows, piece.of(system.facts.b_magnitude), 0.0, start, stop, pair, out, np.zeros(2))
 
         system.pass_over(add)
         for start in sorted(parts):  # the same sum whichever thread was first

@@ -108,7 +108,7 @@ class _Momentum:
 class _Plan(Plan):
     cards: np.ndarray
     blocks: list[_Block]
-    room: FactorRoom
+    workspace: FactorRoom
     room_left: float  # for factors to keep, in numbers
     momentum: _Momentum
 
@@ -121,7 +121,7 @@ class _Plan(Plan):
             dict, rows=row_numbers("rows"), scale=array("rows"), kept=array(None, dtype=bool), factors=array(None)
         ),
     }
-    derived = (*Plan.derived, "blocks", "room")
+    derived = (*Plan.derived, "blocks", "workspace")
 
     @property
     def drawn_so_far(self):
@@ -192,7 +192,7 @@ class AcceleratedBlock(RowMethod):
             raise ValueError(f"`block_size` must be at most the number of rows, {n}, got {size}.")
         plan = _Plan(system, system.entries_per_row * (2 + size / 4) + size**2 / 6, rows_per_step=size)
         plan.cards, plan.blocks, plan.momentum = new_cards(n), [], _Momentum(p, size)
-        plan.room = factor_room(system.rows, size, p)
+        plan.workspace = factor_room(system.rows, size, p)
         plan.room_left = max(_KEPT_AT_LEAST, n * system.entries_per_row / 2)
         return plan
 
@@ -208,7 +208,7 @@ class AcceleratedBlock(RowMethod):
         momentum.pick_up(iterates)
         for _ in range(max(1, n_rows // plan.rows_per_step)):
             block = self._draw(plan, rng)
-            project_on_factored(system.rows, system.b, *block, iterates, steps, plan.room)
+            project_on_factored(system.rows, system.b, *block, iterates, steps, plan.workspace)
             squares = np.einsum("ij,ij->i", steps, steps)
             momentum.carry(iterates, steps)
             momentum.learn(float(squares[1]))
@@ -233,5 +233,14 @@ class AcceleratedBlock(RowMethod):
 
     def _factored(self, plan, block) -> _Block:
         system, factor = plan.system, np.empty((block.rows.size, block.rows.size))
-        factor_block(system.rows, system.b, block.rows, self.ridge, block.scale, factor, plan.room, system.counter.odd)
+        factor_block(
+            system.rows,
+            system.b,
+            block.rows,
+            self.ridge,
+            block.scale,
+            factor,
+            plan.workspace,
+            system.counter.flagged_rows,
+        )
         return block._replace(factor=factor)

@@ -110,7 +110,7 @@ class Method(ABC):
     takes_stored: ClassVar[bool] = True  # whether it does without all rows in memory
 
     @property
-    def share_it_stands(self) -> float:
+    def max_outlier_fraction(self) -> float:
         """Up to which share of the rows may be wrong: x is found from the others. 0 if every row counts."""
         return 0.0
 

@@ -32,7 +32,7 @@ class Block(Oblivious):
     ----------
     block_size : int
         From 1 up; a block with at least p independent rows solves a consistent system in one step.
-    memory : int
+    n_directions : int
         Remember so many directions: fewer rows on hard systems (see `rowsolve.methods.oblivious.Oblivious`).
     """
 

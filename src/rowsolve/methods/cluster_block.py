@@ -58,7 +58,7 @@ class ClusterBlock(Oblivious):
         it hovers further away from the least-squares solution.
     block_size : int or None
         For ``"within"``; None stands for `n_clusters`. Blocks across are as large as there are clusters.
-    memory : int
+    n_directions : int
         Remember so many directions: fewer rows on hard systems (see `rowsolve.methods.oblivious.Oblivious`).
     """
 

@@ -28,7 +28,7 @@ class Cyclic(Oblivious):
 
     Parameters
     ----------
-    memory : int
+    n_directions : int
         Remember so many directions: fewer rows on hard systems (see `rowsolve.methods.oblivious.Oblivious`).
     """
 

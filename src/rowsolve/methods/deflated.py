@@ -152,7 +152,7 @@ class Deflated(Oblivious):
         For ``"rows"``: as many as there are outlying singular values, or somewhat more. None stands for those that
         stand out in a large system where 512 rows show that there are a few and that the others are alike; else for
         64, or for the number of columns if that is smaller.
-    memory : int
+    n_directions : int
         Remember so many directions: fewer rows on hard systems (see `rowsolve.methods.oblivious.Oblivious`).
     """
 
@@ -249,7 +249,7 @@ def _sampled(system, count, rng) -> tuple[np.ndarray, np.ndarray]:
     """Return the equations of up to `count` random rows, scaled to unit norm."""
     order, _ = system.sample(count, rng)
     units, targets = np.empty((order.size, system.n_columns)), np.empty(order.size)
-    write_unit_rows(system.rows, system.b, order, units, targets, system.counter.odd)
+    write_unit_rows(system.rows, system.b, order, units, targets, system.counter.flagged_rows)
     system.count(order)
     return units, targets
 

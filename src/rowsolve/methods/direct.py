@@ -69,7 +69,7 @@ def _square(system: System, x0: np.ndarray, tolerance: Tolerance, rng: np.random
     if sample is None or sample.n_rows < p + _SPARE // 2:
         return None
     (part,) = sample.parts(np.arange(sample.n_rows))
-    (rows,) = gather(part, p, room=math.inf)
+    (rows,) = gather(part, p, workspace_bytes=math.inf)
     square, spare, b = rows[:p], rows[p:], sample.b.reshape(sample.n_rows, -1)
     lu, pivots, info = lapack.dgetrf(square.T)
     if info != 0 or not lapack.dgecon(lu, float(np.abs(square).sum(axis=1).max()))[0] > _LEAST_RCOND:

@@ -64,7 +64,7 @@ class Extended(RowMethod):
         draw_many(plan.column_deck, 0, rng, column_order)
         extended_sweep(
             system.rows, system.b, order, plan.columns, plan.column_norms_sq, column_order,
-            plan.residual, iterates, drops, system.counter.odd,
+            plan.residual, iterates, drops, system.counter.flagged_rows,
         )  # fmt: skip
         system.counter.add(round(n_rows * system.n_rows / system.n_columns))  # the columns, in rows
         return order

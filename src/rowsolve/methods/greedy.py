@@ -61,5 +61,7 @@ class Greedy(RowMethod):
         system, order = plan.system, np.empty(n_rows, np.int64)
         deal(plan.cards, plan.next_card, rng.random(n_rows), order)
         plan.next_card = (plan.next_card + n_rows) % system.n_rows
-        project_on_furthest(system.rows, system.b, order, plan.rows_per_step, iterates, drops, system.counter.odd)
+        project_on_furthest(
+            system.rows, system.b, order, plan.rows_per_step, iterates, drops, system.counter.flagged_rows
+        )
         return order

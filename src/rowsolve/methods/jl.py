@@ -147,9 +147,9 @@ def prepare_sketched(method, system, rng, groups, clusters) -> SketchedPlan:
         plan.centroids[:] = clusters.centroids
     plan.sketch = Sketch(np.zeros((n, size)), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros((n, k)))
 
-    def sketch(piece, start, stop, odd):
+    def sketch(piece, start, stop, flagged_rows):
         here = Sketch(*map(piece.of, plan.sketch))
-        sketch_rows(piece.rows, piece.of(system.b), start, stop, plan.phi, plan.centroids, here, odd)
+        sketch_rows(piece.rows, piece.of(system.b), start, stop, plan.phi, plan.centroids, here, flagged_rows)
 
     system.pass_over(sketch, times_used=1 + (size + k) // 8)  # several products for each number loaded
     plan.deck = _decks(groups, plan.sketch)
@@ -209,8 +209,8 @@ def advance_sketched(plan, iterates, n_rows, rng, drops) -> np.ndarray:
 
 def _fetch_and_step(plan, iterates, rng, drops, visited) -> None:  # iterates, drops, visited: INOUT
     """Do what `greedy_sweep` does when the rows are not in memory: fetch the two rows of each step."""
-    system, room = plan.system, min(plan.n_candidates, plan.deck.members.size)
-    candidates, uniforms = np.empty(room, np.int64), np.empty(room)
+    system, workspace = plan.system, min(plan.n_candidates, plan.deck.members.size)
+    candidates, uniforms = np.empty(workspace, np.int64), np.empty(workspace)
     drops[:] = 0.0
     for two in visited.reshape(-1, 2):
         two[:] = choose_two(plan.sketch, plan.deck, plan.n_candidates, plan.position, rng, uniforms, candidates)

@@ -48,7 +48,7 @@ class ObliviousPlan(Plan):
         self.rows: Any = system.rows
         self.b = system.b
         self.width = system.n_columns + n_extra
-        self.room: BlockRoom = block_room(block_size, self.width)
+        self.workspace: BlockRoom = block_room(block_size, self.width)
         self.directions: Directions | None = None
 
     def take_over(self, before: Any) -> None:
@@ -71,15 +71,17 @@ class ObliviousPlan(Plan):
     def project_once(self, order: np.ndarray, sizes: np.ndarray, iterates: np.ndarray, drops: np.ndarray) -> None:
         """Do it without a look at earlier moves."""
         if self.system.n_rhs > 1:
-            _project_many(self.system, self.rows, self.b, self.system.facts.largest_b, order, sizes, iterates, drops)
+            _project_many(self.system, self.rows, self.b, self.system.facts.b_magnitude, order, sizes, iterates, drops)
         elif self.chains is not None and self.agreeing:
             self.chains.project(self, order, sizes, iterates, drops)
         elif sizes is ONE_BY_ONE:
-            sweep(self.rows, self.b, order, iterates, drops, self.system.counter.odd)
+            sweep(self.rows, self.b, order, iterates, drops, self.system.counter.flagged_rows)
         else:
-            project_blocks(self.rows, self.b, order, sizes, iterates, drops, self.room, self.system.counter.odd)
+            project_blocks(
+                self.rows, self.b, order, sizes, iterates, drops, self.workspace, self.system.counter.flagged_rows
+            )
 
-    derived = (*Plan.derived, "rows", "b", "width", "room", "directions")
+    derived = (*Plan.derived, "rows", "b", "width", "workspace", "directions")
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint keeps."""
@@ -106,17 +108,17 @@ class Oblivious(RowMethod):
 
     Parameters
     ----------
-    memory : int
+    n_directions : int
         How many directions to remember. After every p / 2 rows or so, x goes to the best point that their move and
         the directions remembered span together (see `rowsolve.kernels.memory`). A well-conditioned system gains little
         by it; with tight clusters or outlying singular values it takes far fewer rows. It holds for equations that
         agree, and rests when they seem not to. With memory, the rows are not shared out to threads.
     """
 
-    memory: int = field(default=0, kw_only=True)
+    n_directions: int = field(default=0, kw_only=True)
 
     def __post_init__(self):
-        positive_integer("memory", self.memory, least=0)
+        positive_integer("n_directions", self.n_directions, least=0)
 
     takes_many: ClassVar[bool] = True
     takes_bounds: ClassVar[bool] = True
@@ -142,8 +144,8 @@ class Oblivious(RowMethod):
 
     def advance(self, plan, iterates, n_rows, rng, drops):
         """Project on about `n_rows` rows."""
-        if self.memory and plan.directions is None:
-            plan.directions, plan.window = Directions(plan, self.memory), WINDOW_WITH_MEMORY
+        if self.n_directions and plan.directions is None:
+            plan.directions, plan.window = Directions(plan, self.n_directions), WINDOW_WITH_MEMORY
         order, sizes = self.draw(plan, n_rows, rng)
         plan.project(order, sizes, iterates, drops)
         return order
@@ -154,7 +156,7 @@ class Chains:
 
     def __init__(self, plan: ObliviousPlan, n_chains: int) -> None:
         self.n_chains, p = n_chains, plan.system.n_columns
-        self.legs, self.posts, self.rooms = chains.chain_rooms(n_chains, plan.width, plan.room.scale.size)
+        self.legs, self.posts, self.workspaces = chains.chain_rooms(n_chains, plan.width, plan.workspace.scale.size)
         # Sparse rows: bringing the chains together must not cost more than running them.
         rows = max(min(ROWS_OF_A_ROUND, p // (4 * n_chains)), 8 * p / plan.system.entries_per_row)
         self.units_of_a_round = max(1, int(rows / plan.rows_per_step))
@@ -164,16 +166,16 @@ class Chains:
         """Project on the rows in `order` with all chains; fill `drops`."""
         edges = sizes if sizes is ONE_BY_ONE else np.concatenate([[0], np.cumsum(sizes)])
         meeting, posts = new_meeting(self.n_chains), self.posts
-        posts.start[0, 0], posts.drops[0, 0], posts.odd[0, 0] = iterates, 0.0, -1
+        posts.start[0, 0], posts.drops[0, 0], posts.flagged_rows[0, 0] = iterates, 0.0, -1
 
         def run(me: int) -> int:
-            room, per_round = self.rooms[me], self.units_of_a_round
-            work = chains.Chains(plan.rows, plan.b, order, edges, per_round, self.legs, posts, room)
+            workspace, per_round = self.workspaces[me], self.units_of_a_round
+            work = chains.Chains(plan.rows, plan.b, order, edges, per_round, self.legs, posts, workspace)
             return run_rounds(work, self.patience, me, meeting)
 
         last = run_as_one([partial(run, me) for me in range(self.n_chains)], lambda: call_off(meeting)) % 2
         iterates[:], drops[:] = posts.start[last, 0], posts.drops[last, 0]
-        np.maximum(plan.system.counter.odd, posts.odd[last, 0], out=plan.system.counter.odd)
+        np.maximum(plan.system.counter.flagged_rows, posts.flagged_rows[last, 0], out=plan.system.counter.flagged_rows)
 
 
 def chains_pay(method: Method, n_columns: int, entries_per_row: float, threads: int) -> bool:
@@ -182,7 +184,7 @@ def chains_pay(method: Method, n_columns: int, entries_per_row: float, threads: 
     Not with memory: where that helps, the moves of several chains are much alike, and one gets further with it.
     """
     work = max(n_columns, 64) * entries_per_row
-    return isinstance(method, Oblivious) and not method.memory and threads > 1 and work >= LEAST_WORK
+    return isinstance(method, Oblivious) and not method.n_directions and threads > 1 and work >= LEAST_WORK
 
 
 class Directions:
@@ -259,13 +261,13 @@ def sweep_rows(system: System, order: np.ndarray, iterates: np.ndarray, drops: n
     own = np.empty_like(drops)
     for part in system.parts(order):
         if system.n_rhs == 1:
-            sweep(part.rows, part.of(system.b), part.order, iterates, own, system.counter.odd)
+            sweep(part.rows, part.of(system.b), part.order, iterates, own, system.counter.flagged_rows)
         else:
             _project_many(
                 system,
                 part.rows,
                 part.of(system.b),
-                part.of(system.facts.largest_b),
+                part.of(system.facts.b_magnitude),
                 part.order,
                 ONE_BY_ONE,
                 iterates,
@@ -274,7 +276,7 @@ def sweep_rows(system: System, order: np.ndarray, iterates: np.ndarray, drops: n
         drops += own
 
 
-def _project_many(system: System, rows: Any, b: np.ndarray, largest_b, order, sizes, iterates, drops) -> None:
+def _project_many(system: System, rows: Any, b: np.ndarray, b_magnitude, order, sizes, iterates, drops) -> None:
     """Let each thread take some of the iterates, an even number, over all rows: so the bits are always the same."""
     in_turn = sizes is ONE_BY_ONE
     if in_turn:  # products of sparse rows with each other do not pay
@@ -284,12 +286,17 @@ def _project_many(system: System, rows: Any, b: np.ndarray, largest_b, order, si
     work = order.size * system.entries_per_row * len(iterates)
     share = 2 * -(-len(iterates) // (2 * system.threads_for(work)))
     parts = list(pairwise([*range(0, len(iterates), share), len(iterates)]))
-    odds = np.full((len(parts), 3), -1)
+    flags = np.full((len(parts), 3), -1)
 
-    def project(start: int, stop: int, odd: np.ndarray) -> None:
-        part, room = laid_out(rows, iterates[start:stop]), block_room(max(sizes, default=1), system.n_columns, share)
-        project_many(rows, b, largest_b, start, order, sizes, in_turn, part, drops[start:stop], room, odd)
+    def project(start: int, stop: int, flagged_rows: np.ndarray) -> None:
+        part, workspace = (
+            laid_out(rows, iterates[start:stop]),
+            block_room(max(sizes, default=1), system.n_columns, share),
+        )
+        project_many(
+            rows, b, b_magnitude, start, order, sizes, in_turn, part, drops[start:stop], workspace, flagged_rows
+        )
         iterates[start:stop] = part
 
-    run_together([partial(project, *part, odd) for part, odd in zip(parts, odds, strict=True)])
-    np.maximum(system.counter.odd, odds.max(axis=0), out=system.counter.odd)
+    run_together([partial(project, *part, flagged_rows) for part, flagged_rows in zip(parts, flags, strict=True)])
+    np.maximum(system.counter.flagged_rows, flags.max(axis=0), out=system.counter.flagged_rows)

@@ -61,7 +61,7 @@ class _Plan(ObliviousPlan):
         largest = int(np.diff(starts).max(initial=1))
         plan = cls(system, integer(1, largest)(state.get("rows_per_step"), system.sizes))
         plan.restore(state)
-        plan.room = block_room(largest, system.n_columns)
+        plan.workspace = block_room(largest, system.n_columns)
         return plan
 
 
@@ -77,7 +77,7 @@ class Paving(Oblivious):
     n_blocks : int or None
         None stands for the squared spectral norm of the normalised rows, which makes blocks of somewhat fewer than p
         rows. A block of t rows costs about ``t**2 p / 2`` operations each time.
-    memory : int
+    n_directions : int
         Remember so many directions: fewer rows on hard systems (see `rowsolve.methods.oblivious.Oblivious`).
     """
 
@@ -104,7 +104,7 @@ class Paving(Oblivious):
         if self.kind == "incoherent":
             plan.rows, plan.b = _transformed(system, rng)
             plan.blocks = np.array_split(rng.permutation(system.n_rows), max(1, len(blocks)))
-            plan.room = block_room(max(block.size for block in plan.blocks), system.n_columns)
+            plan.workspace = block_room(max(block.size for block in plan.blocks), system.n_columns)
         return plan
 
     def draw(self, plan, n_rows, rng):

@@ -80,7 +80,7 @@ class Quantile(RowMethod):
         number_between("slack", self.slack, 1.0, math.inf)
 
     @property
-    def share_it_stands(self):
+    def max_outlier_fraction(self):
         """Where as many rows are off, they are no exception."""
         return 1.0 - self.quantile
 
@@ -98,14 +98,14 @@ class Quantile(RowMethod):
         plan.gate.level[1] = (_EPS * float(np.linalg.norm(iterates[0]))) ** 2
         deal(plan.cards, plan.next_card, rng.random(n_rows), order)
         plan.next_card = (plan.next_card + n_rows) % system.n_rows
-        guarded_sweep(system.rows, system.b, order, iterates, drops, system.counter.odd, plan.gate)
+        guarded_sweep(system.rows, system.b, order, iterates, drops, system.counter.flagged_rows, plan.gate)
         return order
 
     def _gate_at(self, system, x, rng) -> Gate:
         """Return a gate with the level of a sample of rows, as far as they have something to say."""
         order = rng.integers(0, system.n_rows, min(FIRST_SAMPLE, system.n_rows))
         found = np.empty(order.size)
-        distances(system.rows, system.b, order, x, found, 1.0 / system.facts.norm_b, system.counter.odd)
+        distances(system.rows, system.b, order, x, found, 1.0 / system.facts.norm_b, system.counter.flagged_rows)
         system.counter.add(order.size)
         system.look_at_odd_rows()
         first = float(np.quantile(found[found > 0.0], self.quantile)) if found.any() else 0.0

@@ -47,7 +47,7 @@ class Randomized(Oblivious):
     replace : bool
         False visits each row once, in random order, before any comes again (random reshuffling). It needs
         ``weights="uniform"``.
-    memory : int
+    n_directions : int
         Remember so many directions: fewer rows on hard systems (see `rowsolve.methods.oblivious.Oblivious`).
     """
 

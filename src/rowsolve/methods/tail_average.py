@@ -30,7 +30,7 @@ class TailAverage(Oblivious):
 
     Parameters
     ----------
-    memory : int
+    n_directions : int
         Remember so many directions: fewer rows on hard systems (see `rowsolve.methods.oblivious.Oblivious`).
     """
 

@@ -116,7 +116,7 @@ def cluster_rows(
         )
     if system.stored:
         return _cluster_stored(system, n_clusters, rng, metric, rate)
-    rows, b = (system.rows, system.facts.largest_b) if metric in EQUATION_METRICS else _patterns(system, metric)
+    rows, b = (system.rows, system.facts.b_magnitude) if metric in EQUATION_METRICS else _patterns(system, metric)
     cards = new_cards(system.n_rows)
     sample = np.empty(min(system.n_rows, sample_size(n_clusters)), np.int64)
     deal(cards, 0, rng.random(sample.size), sample)
@@ -134,12 +134,12 @@ def cluster_stream(sample: System, pieces: Iterable[System], n_clusters: int, rn
 
     The initial centroids are chosen from the rows of `sample`. The order of the rows is random only within a piece.
     """
-    rows, b = sample.rows, sample.facts.largest_b
+    rows, b = sample.rows, sample.facts.b_magnitude
     moving = _Moving(sample, rows, b, np.arange(sample.n_rows), n_clusters, rng, "direction", "count")
     labels = [np.empty(0, np.int64)]
     for piece in pieces:
         labels.append(np.empty(piece.n_rows, np.int64))
-        moving.take(piece, piece.rows, piece.facts.largest_b, rng.permutation(piece.n_rows), labels[-1])
+        moving.take(piece, piece.rows, piece.facts.b_magnitude, rng.permutation(piece.n_rows), labels[-1])
         piece.look_at_odd_rows()
     return moving.clusters(np.concatenate(labels))
 
@@ -148,11 +148,11 @@ def _cluster_stored(system, n_clusters, rng, metric, rate) -> Clusters:
     """Do the same for rows that are not in memory: chunk by chunk in order, in random order within a chunk."""
     wanted = min(system.n_rows, sample_size(n_clusters), system.rows_at_once)
     for part in system.parts(system.sample(wanted, rng)[0]):  # there is but one
-        b = part.of(system.facts.largest_b)
+        b = part.of(system.facts.b_magnitude)
         moving = _Moving(system, part.rows, b, part.order, n_clusters, rng, metric, rate)
     labels = np.empty(system.n_rows, np.int64)
     for piece in system.pieces(times_used=1 + moving.k // 8):
-        order, b = rng.permutation(piece.n_rows), piece.of(system.facts.largest_b)
+        order, b = rng.permutation(piece.n_rows), piece.of(system.facts.b_magnitude)
         moving.take(system, piece.rows, b, order, piece.of(labels))
     return moving.clusters(labels)
 
@@ -181,7 +181,9 @@ class _Moving:
         for first, last in _batches(start, self.n_seen, self.alone, self.k, system.entries_per_row):
             batch = order[first - start : last - start]
             if last <= self.alone:
-                online_kmeans(rows, b, batch, self.code, self.pace, self.found, self.k, labels, system.counter.odd)
+                online_kmeans(
+                    rows, b, batch, self.code, self.pace, self.found, self.k, labels, system.counter.flagged_rows
+                )
             else:
                 _take_batch(system, rows, b, batch, self.code, self.found, self.k, labels)
 
@@ -207,7 +209,7 @@ def _take_batch(system, rows, b, order, code, found, k, labels) -> None:
     """Label the rows in `order`, then move the centroids, on as many threads as that pays for."""
     scales, numbers = np.empty(order.size), order.size * system.entries_per_row
     system.in_slices(
-        lambda start, stop, odd: label_rows(rows, b, order, start, stop, code, found, k, labels, scales, odd),
+        lambda start, stop, flagged: label_rows(rows, b, order, start, stop, code, found, k, labels, scales, flagged),
         0, order.size, numbers * (1 + k / 12),
     )  # fmt: skip
     n_parts = min(k, system.threads_for(numbers))
@@ -232,7 +234,7 @@ def _patterns(system, metric) -> tuple[CSRRows, np.ndarray]:
 def _seed(system, rows, b, sample, code, rng, found) -> int:
     """Choose the initial centroids among the rows of `sample`; return their number, at least 1."""
     far = np.empty(sample.size)
-    distances_to_none(rows, b, sample, code, far, system.counter.odd)
+    distances_to_none(rows, b, sample, code, far, system.counter.flagged_rows)
     system.counter.add(sample.size)
     system.look_at_odd_rows()
     least = SAME * far.max()

@@ -179,7 +179,7 @@ def _few_columns(system: System) -> int:
 
 def _has_room(system: System) -> bool:
     """Tell whether a factor fits in the memory that may be used."""
-    return 8.0 * SQUARES * system.n_columns**2 <= system.room
+    return 8.0 * SQUARES * system.n_columns**2 <= system.workspace_bytes
 
 
 def _can_be_factored(system: System) -> bool:

@@ -83,7 +83,7 @@ def price_of_all(system: System) -> float:
     if makes_a_band(system) and not bounded:
         assert system.facts.layout is not None
         return PAIR * system.facts.row_pairs + prices.band(p, system.facts.layout.width)
-    if p > _LARGEST or 8.0 * SQUARES * p * p > system.room:
+    if p > _LARGEST or 8.0 * SQUARES * p * p > system.workspace_bytes:
         return math.inf
     if wide:
         return orthogonal(n, p) if has_time_for_qr(system) else math.inf
@@ -113,7 +113,7 @@ def fits_lapack(system: System) -> bool:
     n, p = system.n_rows, system.n_columns
     products = n * float(p) * min(n, p)
     written = worth_writing_out(n, p) or not isinstance(system.rows, CSRRows)
-    fits = written and products <= _SMALL and 8.0 * _COPIES * n * p <= system.room
+    fits = written and products <= _SMALL and 8.0 * _COPIES * n * p <= system.workspace_bytes
     return not system.stored and fits and has_time_for_qr(system)
 
 
@@ -174,7 +174,7 @@ def cheapest_sample(system: System, digits: float, which: str = "auto") -> tuple
     With R from m rows the error falls by ``sqrt(p / m)`` a pass; with all rows it takes a pass or two.
     """
     n, p = system.n_rows, system.n_columns
-    fits = p <= _LARGEST and 8.0 * SQUARES * p * p <= system.room and system.bounds is None
+    fits = p <= _LARGEST and 8.0 * SQUARES * p * p <= system.workspace_bytes and system.bounds is None
     sparse = isinstance(system.rows, CSRRows)
     fits &= not sparse or which == "sample"  # of sparse rows, a sample leaves columns without a number
     samples = [m for m in (4 * p, 8 * p, 16 * p, 32 * p) if m < n and fits and which != "all"]

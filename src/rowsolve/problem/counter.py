@@ -1,4 +1,4 @@
-"""The rows that a solve has read: how many, which were used, and which are odd."""
+"""The rows that a solve has read: how many, which were used, and which are flagged."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class RowCounter:
     rows_read : int
     max_rows : float
         How many may be read in all, where a method reads many without a break.
-    odd : ndarray of 3 integers
-        Where kernels note the last row of each odd sort (see `kernels.rows`), or -1.
+    flagged_rows : ndarray of 3 integers
+        Where kernels note the last row of each sort to flag (see `kernels.rows`), or -1.
     contradiction : int or None
         A row that is all zero although its b is not, once one has been read.
     all_checked : bool
@@ -47,7 +47,7 @@ class RowCounter:
 
     def __init__(self, n_rows: int, *, all_checked: bool) -> None:
         self.rows_read, self.max_rows, self.all_checked = 0, math.inf, all_checked
-        self.odd = np.full(3, -1)
+        self.flagged_rows = np.full(3, -1)
         self.contradiction: int | None = None
         self._used = np.zeros(n_rows, dtype=bool)
         self._listener: Callable[[], Any] = _nothing
@@ -104,7 +104,7 @@ class RowCounter:
     saved: ClassVar[dict[str, Kind]] = {
         "all_checked": flag,
         "rows_read": integer(),
-        "odd": array(3, dtype=np.int64),
+        "flagged_rows": array(3, dtype=np.int64),
         "contradiction": optional(row_number),
         "_used": bits,
     }
@@ -117,5 +117,5 @@ class RowCounter:
     def restore(self, state: Any, sizes: Sizes) -> None:
         """Take over what was counted."""
         fill(self, state, sizes)
-        if not (self.odd < sizes["n"]).all():
-            raise StateError(f"odd: expected rows up to {sizes['n'] - 1}, got {self.odd.max()}")
+        if not (self.flagged_rows < sizes["n"]).all():
+            raise StateError(f"flagged_rows: expected rows up to {sizes['n'] - 1}, got {self.flagged_rows.max()}")

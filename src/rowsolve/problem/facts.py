@@ -46,7 +46,7 @@ class Facts:
         return norm_b if 0.0 < norm_b < math.inf else float(np.abs(self._b).max()) or 1.0
 
     @cached_property
-    def largest_b(self) -> np.ndarray:
+    def b_magnitude(self) -> np.ndarray:
         """The largest entry of each row of b: not zero where a row of zeros contradicts one of the right-hand sides."""
         return self._b if self._n_rhs == 1 else self._look_at_sides[0]
 

@@ -34,7 +34,7 @@ class StoredSystem(System):
         self, source: StoredRows, b: np.ndarray, clock: Clock, threads: int, damp: float,
         bounds: tuple[np.ndarray, np.ndarray] | None,
     ) -> None:  # fmt: skip
-        super().__init__(source, b, clock, threads, damp, bounds, source.memory.room)
+        super().__init__(source, b, clock, threads, damp, bounds, source.memory.workspace_bytes)
         self._kept: Part | None = None
         self._to_keep: np.ndarray | None = None
 
@@ -91,9 +91,9 @@ class StoredSystem(System):
             with self._numbered(numbers):
                 yield self._kept  # rows under suspicion are asked for again and again
 
-    def _memory_for(self, room: float) -> float:
-        """Return how much memory must be allowed for so much `room`: chunks take half of what is not `fixed`."""
-        return 2.0 * room + self.source.memory.fixed
+    def _memory_for(self, workspace_bytes: float) -> float:
+        """Return how much memory must be allowed for so much workspace: chunks take half of what is not `fixed`."""
+        return 2.0 * workspace_bytes + self.source.memory.fixed
 
     @property
     def rows_at_once(self) -> int:
@@ -103,11 +103,11 @@ class StoredSystem(System):
     @contextmanager
     def _numbered(self, numbers: np.ndarray) -> Iterator[None]:
         """Give rows that kernels note meanwhile the `numbers` that they have in A."""
-        odd = self.counter.odd
-        before = odd.copy()
-        odd[:] = -1
+        flagged_rows = self.counter.flagged_rows
+        before = flagged_rows.copy()
+        flagged_rows[:] = -1
         yield
-        odd[:] = np.where(odd >= 0, numbers[odd], before)
+        flagged_rows[:] = np.where(flagged_rows >= 0, numbers[flagged_rows], before)
 
     def part(self, order: np.ndarray) -> System | None:
         """Return the rows in `order`, scaled to unit norm, as a system of their own in memory; None if all are zero."""
@@ -146,7 +146,7 @@ class _Visible(System):
 
     def __init__(self, whole: StoredSystem, source: Source, numbers: np.ndarray | slice) -> None:
         b = frozen(np.ascontiguousarray(whole.b[numbers]))
-        super().__init__(source, b, whole.clock, whole.threads, whole.damp, whole.bounds, whole.room)
+        super().__init__(source, b, whole.clock, whole.threads, whole.damp, whole.bounds, whole.workspace_bytes)
         self._whole, self._numbers = whole, numbers
 
     @property

@@ -77,7 +77,7 @@ class System:
         The least-squares methods minimise ``norm(A x - b)**2 + damp**2 norm(x)**2``.
     bounds : pair of ndarrays of shape (p,), or None
         The least and the largest value of each entry of x, for methods that take bounds.
-    room : float
+    workspace_bytes : float
         Bytes that a method may use for what it makes of the rows.
     counter : RowCounter
         What has been read.
@@ -95,7 +95,7 @@ class System:
         threads: int = 1,
         damp: float = 0.0,
         bounds: tuple[np.ndarray, np.ndarray] | None = None,
-        room: float = math.inf,
+        workspace_bytes: float = math.inf,
     ) -> None:
         self.source = source
         self.rows: Any = source.rows
@@ -106,7 +106,7 @@ class System:
         self.threads = threads
         self.damp = damp
         self.bounds = bounds
-        self.room = room
+        self.workspace_bytes = workspace_bytes
         self.counter = RowCounter(self.n_rows, all_checked=source.checked)
         self.facts = Facts(self.rows, b, self.n_columns, stored=self.stored, damped=damp > 0.0)
 
@@ -170,21 +170,22 @@ class System:
     def parts(self, order: np.ndarray) -> Iterator[Part]:
         """Yield the rows in `order` as they can be in memory at once, from its first to its last; they are not counted.
 
-        Rows that kernels note in `odd` meanwhile are numbered as in a part.
+        Rows that kernels note in `flagged_rows` meanwhile are numbered as in a part.
         """
         yield Part(self.rows, order)
 
     def make_sure_of_room(self, n_bytes: float, what: str) -> None:
         """Raise if `what` takes more memory than a method may use."""
-        if n_bytes > self.room:
+        if n_bytes > self.workspace_bytes:
             raise ValueError(
-                f"{what} takes about {math.ceil(n_bytes / 1e6):,} MB, and `memory` leaves {self.room / 1e6:,.3g} MB: "
+                f"{what} takes about {math.ceil(n_bytes / 1e6):,} MB, and `memory` leaves "
+                f"{self.workspace_bytes / 1e6:,.3g} MB: "
                 f"allow {math.ceil(self._memory_for(n_bytes) / 1e6):,} MB, or use another method."
             )
 
-    def _memory_for(self, room: float) -> float:
-        """Return how much memory must be allowed for so much `room`."""
-        return room + sum(part.nbytes for part in self.rows)
+    def _memory_for(self, workspace_bytes: float) -> float:
+        """Return how much memory must be allowed for so much `workspace_bytes`."""
+        return workspace_bytes + sum(part.nbytes for part in self.rows)
 
     @property
     def rows_at_once(self) -> int:
@@ -196,26 +197,28 @@ class System:
         return max(1, min(self.threads, int(work / _WORK_OF_A_THREAD)))
 
     def in_slices(self, call: Callable[[int, int, np.ndarray], None], start: int, stop: int, work: float) -> None:
-        """Run ``call(start, stop, odd)`` over slices of a range side by side; `work` is how many numbers they use.
+        """Run ``call(start, stop, flagged_rows)`` over slices of a range on all threads; they use `work` numbers.
 
-        Slices have an even number of items (see `kernels.rows.row_products`), and each its own `odd`: the last row
-        noted is the same for any number of threads.
+        Slices have an even number of items (see `kernels.rows.row_products`), and each its own `flagged_rows`: the last
+        row noted is the same for any number of threads.
         """
         parts = self.threads_for(work)
         if parts == 1:
-            call(start, stop, self.counter.odd)
+            call(start, stop, self.counter.flagged_rows)
             return
         size = 2 * -(-(stop - start) // (2 * parts))
         edges = [*range(start, stop, size), stop]
-        odds = np.full((len(edges) - 1, 3), -1)
-        run_together([partial(call, *slice_, odd) for slice_, odd in zip(pairwise(edges), odds, strict=True)])
-        for odd in odds:
-            np.copyto(self.counter.odd, odd, where=odd >= 0)
+        flags = np.full((len(edges) - 1, 3), -1)
+        run_together(
+            [partial(call, *slice_, flagged_rows) for slice_, flagged_rows in zip(pairwise(edges), flags, strict=True)]
+        )
+        for flagged_rows in flags:
+            np.copyto(self.counter.flagged_rows, flagged_rows, where=flagged_rows >= 0)
 
     def pass_over(
         self, call: Callable[[Piece, int, int, np.ndarray], None], times_used: int = 1, n_rows: int | None = None
     ) -> None:
-        """Run ``call(piece, start, stop, odd)`` over all rows, or a list of `n_rows`, on all threads (see `pieces`)."""
+        """Run ``call(piece, start, stop, flagged_rows)`` over all rows, or `n_rows`, on all threads (see `pieces`)."""
         for piece in self.pieces(times_used, n_rows):
             work = piece.n_rows * self.entries_per_row * times_used
             self.in_slices(partial(call, piece), piece.start, piece.stop, work)
@@ -224,8 +227,8 @@ class System:
         """Return the squared norm of each row, 0 for one that defines no hyperplane: one pass."""
         found = np.empty(self.n_rows)
 
-        def fill(piece: Piece, start: int, stop: int, odd: np.ndarray) -> None:
-            norms_of(piece.rows, piece.of(self.facts.largest_b), start, stop, piece.of(found), odd)
+        def fill(piece: Piece, start: int, stop: int, flagged_rows: np.ndarray) -> None:
+            norms_of(piece.rows, piece.of(self.facts.b_magnitude), start, stop, piece.of(found), flagged_rows)
 
         self.pass_over(fill)
         return found
@@ -237,7 +240,7 @@ class System:
         the cache, and does not wait for cores on which those of BLAS still spin.
         """
         norms_sq = np.empty(order.size)
-        norms_at(self.rows, self.facts.largest_b, order, norms_sq, self.counter.odd)
+        norms_at(self.rows, self.facts.b_magnitude, order, norms_sq, self.counter.flagged_rows)
         self.count(order)
         order, weights = order[norms_sq > 0.0], 1.0 / np.sqrt(norms_sq[norms_sq > 0.0])
         if not order.size:
@@ -269,13 +272,13 @@ class System:
 
     def look_at_odd_rows(self) -> None:
         """Raise for a row that is not finite or out of range; remember a zero row whose b is not zero."""
-        odd = self.counter.odd
-        if odd[0] < 0 and odd[1] < 0 and odd[2] < 0:  # quicker than max() of so few
+        flagged_rows = self.counter.flagged_rows
+        if flagged_rows[0] < 0 and flagged_rows[1] < 0 and flagged_rows[2] < 0:  # quicker than max() of so few
             return
         for sort in (NON_FINITE, ZERO_AGAINST_B, ZERO):
-            if odd[sort] >= 0:
-                self._look_at(int(odd[sort]))
-        odd[:] = -1
+            if flagged_rows[sort] >= 0:
+                self._look_at(int(flagged_rows[sort]))
+        flagged_rows[:] = -1
 
     def _look_at(self, i: int) -> None:
         row = self.source.row(i)
@@ -293,9 +296,9 @@ class System:
 
     def make_sure_finite(self) -> None:
         """Raise for the first row that is not finite: a look at all of them."""
-        odd = self.source.first_not_finite()
-        if odd is not None:
-            self._look_at(odd.row)
+        flagged_rows = self.source.first_not_finite()
+        if flagged_rows is not None:
+            self._look_at(flagged_rows.row)
 
     @property
     def named(self) -> Source:

@@ -38,7 +38,7 @@ class Memory:
 
     Attributes
     ----------
-    allowed, fixed, buffers, room : float
+    allowed, fixed, buffers, workspace_bytes : float
         Bytes: the limit; those for b, marks of rows and vectors; for the buffers of chunks; and for the workspace of
         the method.
     chunk : int
@@ -52,7 +52,7 @@ class Memory:
     allowed: float
     fixed: float
     buffers: float
-    room: float
+    workspace_bytes: float
     chunk: int
     at_once: float
     views: bool
@@ -64,7 +64,7 @@ class Memory:
         return (
             f"Reading {store.name} in {n_chunks:,} chunks of {size / 1e6:.3g} MB"
             f"{' (mapped, not copied)' if self.views else ''}: about {max(used, 0.1):.3g} MB of memory, and up to "
-            f"{self.room / 1e6:.3g} MB for the method, of {self.allowed / 1e6:.4g} MB allowed."
+            f"{self.workspace_bytes / 1e6:.3g} MB for the method, of {self.allowed / 1e6:.4g} MB allowed."
         )
 
 
@@ -154,7 +154,9 @@ class StoredRows(Source):
     @property
     def rows_at_once(self) -> int:
         """The number of scattered rows that are in memory at once."""
-        return max(_FEWEST_ROWS, int(min(_FETCHED, self.memory.room / 8.0) / max(1.0, self.store.bytes_per_row)))
+        return max(
+            _FEWEST_ROWS, int(min(_FETCHED, self.memory.workspace_bytes / 8.0) / max(1.0, self.store.bytes_per_row))
+        )
 
     def endless(self, seed: int, first: int, in_order: bool) -> Iterator[tuple[int, Source]]:
         """Yield chunks without end, from number `first` on: pass after pass, each in a random order given by `seed`.
@@ -183,7 +185,7 @@ class StoredRows(Source):
             return memory.chunk
         wanted = max(_PIECE / a_row, _ROWS_OF_A_CHUNK * self.shape[1])
         rows = max(1, int(wanted / stored)) * stored
-        fits = _BUFFERS * rows * a_row <= (memory.buffers + memory.room) / 2.0
+        fits = _BUFFERS * rows * a_row <= (memory.buffers + memory.workspace_bytes) / 2.0
         return min(rows, self.shape[0]) if fits else min(rows, memory.chunk)
 
     def in_order(self, skip: int) -> Iterator[tuple[int, Source]]:
@@ -240,7 +242,7 @@ class _Filler:
         rows = int(at_once / max(1.0, store.bytes_per_row)) // store.chunk * store.chunk
         self._step = max(rows, store.chunk)
         shape = (min(size, store.shape[0]), store.shape[1])
-        self._rooms = [] if store.sparse else [np.empty(shape, store.dtype) for _ in range(_BUFFERS)]
+        self._buffers = [] if store.sparse else [np.empty(shape, store.dtype) for _ in range(_BUFFERS)]
         self._turn, self._stopped = 0, False
 
     def fill(self, start: int, stop: int) -> Any:
@@ -248,14 +250,14 @@ class _Filler:
             with self._lock:
                 return self._store.read(start, stop)
         self._turn = 1 - self._turn
-        room = self._rooms[self._turn][: stop - start]
+        buffer = self._buffers[self._turn][: stop - start]
         for first in range(start, stop, self._step):
             if self._stopped:
                 break
             last = min(first + self._step, stop)
             with self._lock:
-                self._store.read(first, last, room[first - start : last - start])
-        return room
+                self._store.read(first, last, buffer[first - start : last - start])
+        return buffer
 
     def stop(self, coming: Future | None) -> None:
         """Cancel the chunk that is being read."""
