@@ -190,8 +190,8 @@ def make_sure_of_storage(source: Source, method: Method | None) -> None:
     """Raise ValueError if the rows are read from a file in chunks and `method` needs all of them in memory."""
     if not isinstance(source, StoredRows):
         return
-    if method is not None and not method.takes_stored:
-        able = ", ".join(repr(name) for name, each in METHODS.items() if each.takes_stored)
+    if method is not None and not method.can.stored:
+        able = ", ".join(repr(name) for name, each in METHODS.items() if each.can.stored)
         size = 2e-6 * source.shape[0] * source.store.bytes_per_row
         raise ValueError(
             f"method {method.name!r} needs all rows in memory, for which `memory` is too small. Try 'auto' or one of "
@@ -228,8 +228,8 @@ def bounds_of(bounds: Any, n_columns: int, sides: np.ndarray, method: Method | N
         raise ValueError(f"`bounds` are infeasible for entry {j} of x: from {low[j]:g} to {high[j]:g}.")
     if np.isinf(low).all() and np.isinf(high).all():
         return None
-    if method is not None and not method.takes_bounds:
-        able = ", ".join(repr(name) for name, each in METHODS.items() if each.takes_bounds)
+    if method is not None and not method.can.bounds:
+        able = ", ".join(repr(name) for name, each in METHODS.items() if each.can.bounds)
         raise ValueError(f"method {method.name!r} does not support `bounds`. Try 'auto' or one of {able}.")
     if sides.ndim > 1:
         raise ValueError(
@@ -272,8 +272,8 @@ def start_of(x0: Any, n_columns: int, sides: np.ndarray) -> np.ndarray:
 def method_of(method: Any, sides: np.ndarray) -> Method | None:
     """Return the method to run, or None for ``"auto"``; raise if it does not support several right-hand sides."""
     found = _method_of(method)
-    if found is not None and sides.ndim > 1 and not found.takes_many:
-        able = ", ".join(repr(name) for name, each in METHODS.items() if each.takes_many)
+    if found is not None and sides.ndim > 1 and not found.can.many_b:
+        able = ", ".join(repr(name) for name, each in METHODS.items() if each.can.many_b)
         raise ValueError(
             f"method {found.name!r} requires a single right-hand side, got {sides.shape[1]} (the columns of `b`). "
             f"Try 'auto' or one of {able}, or solve for each column separately."

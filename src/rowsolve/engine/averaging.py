@@ -33,7 +33,7 @@ class Averaging:
     def __init__(self, tails: dict[int, Tail], so_far: int, wanted: int, iterates: Iterates, method: Method) -> None:
         assert isinstance(method, RowMethod)
         self.tails, self.so_far, self.wanted = tails, so_far, wanted
-        self._iterates, self._converges = iterates, method.averages
+        self._iterates, self._converges = iterates, method.can.averages
 
     @classmethod
     def of(cls, iterates: Iterates, method: RowMethod) -> Averaging:
@@ -41,7 +41,7 @@ class Averaging:
         noisy = [c for c, verdict in enumerate(iterates.verdicts) if verdict is Status.INCONSISTENT]
         tails = {c: Tail(iterates.x.shape[-1]) for c in noisy}
         so_far = iterates.monitor.bursts.n_rows // iterates.monitor.bursts.rows[-1]
-        wanted = max(so_far if method.averages else min(so_far, _MOST), _FEWEST)
+        wanted = max(so_far if method.can.averages else min(so_far, _MOST), _FEWEST)
         return cls(tails, so_far, wanted, iterates, method)
 
     @property

@@ -44,14 +44,14 @@ class Burst:
         assert isinstance(stage.method, RowMethod)
         self.context, self._stage, self.iterates, self.progress = context, stage, iterates, progress
         self._method = stage.method
-        self.bounds = context.system.bounds if stage.method.takes_bounds else None
+        self.bounds = context.system.bounds if stage.method.can.bounds else None
         self.suspects = np.empty(0, np.int64)
         self.plan: Any = None
 
     def prepare(self) -> None:
         """Let the method prepare."""
         system, rng = self.context.system, self.context.rng
-        chunked = system.stored and self._method.in_chunks
+        chunked = system.stored and self._method.can.in_chunks
         self.plan = InChunks(self._method, system, rng) if chunked else self._method.begin(system, rng)
 
     @property
@@ -153,5 +153,5 @@ class Burst:
     def restore_plan(self, state: Any) -> None:
         """Take over the plan of an earlier run."""
         system = self.context.system
-        chunked = system.stored and self._method.in_chunks
+        chunked = system.stored and self._method.can.in_chunks
         self.plan = InChunks.from_state(self._method, system, state) if chunked else self._method.resume(system, state)

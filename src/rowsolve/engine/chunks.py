@@ -54,7 +54,7 @@ class InChunks:
     @property
     def place(self) -> tuple[int, int, bool]:
         """Which walk it is, and which chunk of it is in hand; before there is one, the first."""
-        return self.seed, max(self.turn, 0), self.method.in_given_order
+        return self.seed, max(self.turn, 0), self.method.can.in_given_order
 
     def _next(self, rng: np.random.Generator) -> None:
         """Go on to the next chunk."""

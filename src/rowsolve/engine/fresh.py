@@ -59,11 +59,11 @@ class FreshRows:
         none, the rows that contradict x are put into `off` if the method tolerates outliers.
         """
         system, method, x = self._context.system, self._stage.method, self._iterates.x
-        if method.least_squares and not system.stored:
+        if method.can.least_squares and not system.stored:
             self.finding = check_of_used_rows(system, x)
         else:
             self.finding = sampled_check(system, x, self._iterates.limit, self._context.rng)
-        if method.least_squares:
+        if method.can.least_squares:
             return _NO_ROWS  # no row needs to be satisfied
         rows, robust = self.finding.off, method.max_outlier_fraction > 0.0
         news = self.never_used() if robust or not rows.size else _NO_ROWS
@@ -128,7 +128,7 @@ class FreshRows:
         They do not affect x, and so not the status; no x satisfies them.
         """
         system = self._context.system
-        if system.counter.contradiction is None or self._stage.method.least_squares:
+        if system.counter.contradiction is None or self._stage.method.can.least_squares:
             return _NO_ROWS
         if self._stage.check != "full":
             return np.array([system.counter.contradiction])

@@ -46,8 +46,8 @@ class Iterates:
         self.values[:-1] = stage.x0
         self.drops = np.zeros(self.n_rhs + 1)
         self._context, self._by_rows = context, isinstance(method, RowMethod)
-        self._patience = system.n_rows if getattr(method, "in_given_order", False) else 0
-        self._bounded = system.bounds is not None and method.takes_bounds
+        self._patience = system.n_rows if method.can.in_given_order else 0
+        self._bounded = system.bounds is not None and method.can.bounds
         self.judge_anew(warm=bool(stage.x0.any()))
 
     @property

@@ -66,7 +66,7 @@ def _main(run: Run, status: Status) -> str:
 
 def _bounded(run: Run) -> bool:
     """Tell whether the method keeps x within bounds."""
-    return run.context.system.bounds is not None and run.method.takes_bounds
+    return run.context.system.bounds is not None and run.method.can.bounds
 
 
 def _columns(run: Run, status: Status) -> str:
@@ -180,7 +180,7 @@ def _rows_off(run: Run) -> str:
 
 def _zero_row(run: Run) -> str:
     i = run.context.system.counter.contradiction
-    if i is None or run.method.least_squares:
+    if i is None or run.method.can.least_squares:
         return ""
     value = f"{run.context.system.b[i]:g}" if run.context.system.n_rhs == 1 else "not"
     return f"Row {i} of A is zero but b[{i}] is {value}: no x satisfies it. Such rows do not affect x and are left out."
@@ -196,7 +196,7 @@ def _checked(run: Run, status: Status) -> str:
     if status is not Status.CONVERGED or run.fresh.finding is None:
         return ""
     row_check = run.fresh.finding.row_check
-    if run.method.least_squares:
+    if run.method.can.least_squares:
         return by_least_squares(row_check, "" if not _bounded(run) else " within the bounds")
     if run.loop.averaging is not None:
         return (

@@ -81,7 +81,7 @@ class RowLoop:
             if self._stage.rows_allowed(self._context.system) < 1:
                 return Status.MAX_PASSES
             verdict = self.burst.take() or next(filter(None, map(self._stage.give_up, self._iterates.monitors)), None)
-            if verdict is Status.CONVERGED and self._stage.method.least_squares and not self._has_seen_enough():
+            if verdict is Status.CONVERGED and self._stage.method.can.least_squares and not self._has_seen_enough():
                 self._iterates.forget_verdicts()
                 continue
             if verdict in (Status.CONVERGED, Status.PRECISION):

@@ -101,7 +101,7 @@ class Auto:
         """Run one method."""
         if self.run is None:
             says = SAYS[choice.method.name]
-            if choice.method.least_squares and self.system.bounds is not None:
+            if choice.method.can.least_squares and self.system.bounds is not None:
                 says = says.replace("solution", "solution within the bounds")
             self.words.append(choice.why + says)
             self.run = self._begin(replace(self.stage, method=choice.method, give_up=self._watch))
@@ -223,7 +223,7 @@ class Auto:
             method = kinds[name](**parameters)
         except (TypeError, ValueError) as error:
             raise StateError(f"method: {error}") from None
-        if self.system.n_rhs > 1 and not method.takes_many:
+        if self.system.n_rhs > 1 and not method.can.many_b:
             raise StateError(f"method: expected one for several right-hand sides, got {name}")
         return method
 

@@ -64,7 +64,7 @@ class StepLoop:
 
     def _take(self, step: Step) -> None:
         system = self._context.system
-        ignored = system.bounds if not self._stage.method.takes_bounds else None
+        ignored = system.bounds if not self._stage.method.can.bounds else None
         self.cut_off = self._iterates.take_step(step, ignored)
         self.findings = self.findings.updated(step.findings)
         self._progress.record(math.nan)
@@ -73,7 +73,7 @@ class StepLoop:
         """Return how a step ended the loop; None if it did not."""
         if step.status not in (Status.CONVERGED, Status.PRECISION) or self.cut_off:
             return step.status
-        if self._stage.method.least_squares and step.residual is not None and self._stage.check == "sampled":
+        if self._stage.method.can.least_squares and step.residual is not None and self._stage.check == "sampled":
             self._fresh.take_residual(step.residual)
             return step.status
         self._fresh.off = self._fresh.that_disagree()

@@ -29,7 +29,7 @@ def advise(run: Run, predictions: tuple[Prediction, ...], noise: Noise, rtol: fl
     """
     predicted, monitor = {one.method: one for one in predictions}, run.iterates.monitor
     why, first = first_choice(run.context.system, rtol)
-    exact = predicted["randomized" if first.least_squares else first.name]  # cannot converge if inconsistent
+    exact = predicted["randomized" if first.can.least_squares else first.name]  # cannot converge if inconsistent
     inconsistent = noise.suspected or (exact.reaches is False and exact.rows is None)
     status = Status.INCONSISTENT if inconsistent else Status.SLOW if is_hopeless(monitor) else Status.CONVERGED
     suspicious, sharing = (

@@ -24,7 +24,7 @@ from rowsolve.checkpoint.state import (
 )
 from rowsolve.kernels.accelerated import FactorRoom, factor_block, factor_room, project_on_factored
 from rowsolve.kernels.sampling import deal, new_cards
-from rowsolve.methods.base import Plan, RowMethod, number_between, positive_integer
+from rowsolve.methods.base import Capabilities, Plan, RowMethod, number_between, positive_integer
 
 __all__ = ["AcceleratedBlock"]
 
@@ -177,7 +177,8 @@ class AcceleratedBlock(RowMethod):
     name: ClassVar[str] = "accelerated-block"
     summary: ClassVar[str] = "large blocks of a fixed partition, factored once, with momentum; for decaying spectra"
     citation: ClassVar[str] = "Dereziński, Needell, Rebrova and Yang 2025"
-    takes_stored: ClassVar[bool] = False  # its blocks are drawn from all rows, again and again
+    # Its blocks are drawn from all rows, again and again.
+    can: ClassVar[Capabilities] = Capabilities(stored=False)
 
     def __post_init__(self):
         if self.block_size is not None:

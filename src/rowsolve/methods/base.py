@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from rowsolve.estimate.tolerance import Tolerance
 from rowsolve.kernels.sampling import Deck
 from rowsolve.problem.system import System
 
-__all__ = ["Method", "Plan", "RowMethod", "Step", "StepMethod"]
+__all__ = ["Capabilities", "Method", "Plan", "RowMethod", "Step", "StepMethod"]
 
 
 class Plan:
@@ -98,16 +98,43 @@ class Plan:
             setattr(self, name, state["others"][name])
 
 
+class Capabilities(NamedTuple):
+    """What a method can do.
+
+    Attributes
+    ----------
+    least_squares : bool
+        Whether it converges to the least-squares solution of an inconsistent system.
+    many_b : bool
+        Whether it solves for several right-hand sides at once.
+    bounds : bool
+        Whether it keeps x within bounds.
+    stored : bool
+        Whether it works when the rows are not all in memory.
+    in_chunks : bool
+        Whether a row method then works on one chunk after another, each as a system of its own.
+    in_given_order : bool
+        Whether the first rows that it uses need not be like the others.
+    averages : bool
+        Whether the mean of its iterates converges to the least-squares solution.
+    """
+
+    least_squares: bool = False
+    many_b: bool = False
+    bounds: bool = False
+    stored: bool = True
+    in_chunks: bool = True
+    in_given_order: bool = False
+    averages: bool = False
+
+
 class Method(ABC):
     """A way to solve. Parameters are the fields of a frozen dataclass. See `RowMethod` and `StepMethod`."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
     citation: ClassVar[str]
-    least_squares: ClassVar[bool] = False  # whether it converges when the system is inconsistent
-    takes_many: ClassVar[bool] = False  # whether it solves for several right-hand sides at once
-    takes_bounds: ClassVar[bool] = False  # whether it keeps x within bounds
-    takes_stored: ClassVar[bool] = True  # whether it does without all rows in memory
+    can: ClassVar[Capabilities] = Capabilities()
 
     @property
     def max_outlier_fraction(self) -> float:
@@ -142,9 +169,6 @@ class StepMethod(Method):
 class RowMethod(Method):
     """A way to choose rows to project on; state lives in the plan. The monitor judges by what the rows do."""
 
-    in_given_order: ClassVar[bool] = False  # the first rows taken need not be like the rest
-    averages: ClassVar[bool] = False  # whether the mean of its iterates tends to the least-squares solution
-    in_chunks: ClassVar[bool] = True  # whether it takes rows that are not in memory a chunk at a time
     plan_type: ClassVar[Any] = None  # of its plans, if `from_state` of that type makes them without preparing anything
 
     def begin(self, system: System, rng: np.random.Generator) -> Any:

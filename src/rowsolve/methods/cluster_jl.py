@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from rowsolve.methods.base import RowMethod, one_of, positive_integer
+from rowsolve.methods.base import Capabilities, RowMethod, one_of, positive_integer
 from rowsolve.methods.jl import SketchedPlan, advance_sketched, check_sketch_parameters, prepare_sketched
 from rowsolve.partition.clusters import EQUATION_METRICS, cluster_rows
 
@@ -38,8 +38,7 @@ class ClusterJL(RowMethod):
     summary: ClassVar[str] = "as jl, but candidates come from the furthest cluster"
     citation: ClassVar[str] = "Li, Mo and Ye 2016 (the paper's RKA-Cluster-JL)"
     plan_type: ClassVar[type[SketchedPlan]] = SketchedPlan
-    in_chunks: ClassVar[bool] = False
-    takes_bounds: ClassVar[bool] = True
+    can: ClassVar[Capabilities] = Capabilities(bounds=True, in_chunks=False)
 
     def __post_init__(self):
         positive_integer("n_clusters", self.n_clusters)

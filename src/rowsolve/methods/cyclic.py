@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from rowsolve.checkpoint.state import Kind, row_number
+from rowsolve.methods.base import Capabilities
 from rowsolve.methods.oblivious import ONE_BY_ONE, Oblivious, ObliviousPlan
 
 __all__ = ["Cyclic"]
@@ -35,7 +36,7 @@ class Cyclic(Oblivious):
     name: ClassVar[str] = "cyclic"
     summary: ClassVar[str] = "rows 0, 1, 2, … one at a time"
     citation: ClassVar[str] = "Kaczmarz 1937"
-    in_given_order: ClassVar[bool] = True
+    can: ClassVar[Capabilities] = Oblivious.can._replace(in_given_order=True)
 
     def prepare(self, system, rng):
         """Nothing to prepare."""

@@ -13,7 +13,7 @@ from rowsolve.kernels.deflated import find_parts, lift, lower, write_unit_rows
 from rowsolve.kernels.rows import DeflatedRows, room_for_vectors
 from rowsolve.kernels.sampling import deal, new_cards
 from rowsolve.lstsq.spectrum import Shared, look_at_spectrum
-from rowsolve.methods.base import one_of, positive_integer
+from rowsolve.methods.base import Capabilities, one_of, positive_integer
 from rowsolve.methods.oblivious import ONE_BY_ONE, Oblivious, ObliviousPlan
 from rowsolve.parallel.blas import blas_threads
 from rowsolve.partition.clusters import cluster_rows
@@ -164,7 +164,8 @@ class Deflated(Oblivious):
     summary: ClassVar[str] = "random rows without what they share: centroids of clusters, or combinations of a sample"
     citation: ClassVar[str] = "deflation: Nicolaides 1987; with rows and centroids: new here"
     plan_type: ClassVar[type[_Plan]] = _Plan
-    takes_many: ClassVar[bool] = False  # the known equations would need a target for each right-hand side
+    # The known equations would need a target for each right-hand side.
+    can: ClassVar[Capabilities] = Oblivious.can._replace(many_b=False)
 
     def __post_init__(self):
         super().__post_init__()

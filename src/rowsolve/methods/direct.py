@@ -13,7 +13,7 @@ from rowsolve.estimate.step import Findings, Step
 from rowsolve.estimate.tolerance import Tolerance
 from rowsolve.lstsq.descent import Descent
 from rowsolve.lstsq.factor import Factor, factor_of, gather, rows_beyond
-from rowsolve.methods.base import StepMethod
+from rowsolve.methods.base import Capabilities, StepMethod
 from rowsolve.parallel.blas import blas_threads
 from rowsolve.parallel.vectors import norms
 from rowsolve.policy.prices import SQUARES
@@ -45,7 +45,7 @@ class Direct(StepMethod):
     name: ClassVar[str] = "direct"
     summary: ClassVar[str] = "solve a random sample of the equations exactly; for consistent equations"
     citation: ClassVar[str] = "RKA-Block of the paper with one block of p rows or more"
-    takes_many: ClassVar[bool] = True
+    can: ClassVar[Capabilities] = Capabilities(many_b=True)
 
     def steps(self, system, x0, tolerance, rng, probe=None):
         """Yield once."""

@@ -11,7 +11,7 @@ from rowsolve.checkpoint.state import Kind, array, optional
 from rowsolve.kernels.extended import extended_sweep, residual_of
 from rowsolve.kernels.rows import norms_of
 from rowsolve.kernels.sampling import Deck, deck_by_weight, draw_many
-from rowsolve.methods.base import Plan, RowMethod
+from rowsolve.methods.base import Capabilities, Plan, RowMethod
 
 __all__ = ["Extended"]
 
@@ -40,8 +40,8 @@ class Extended(RowMethod):
     name: ClassVar[str] = "extended"
     summary: ClassVar[str] = "a random row and a random column in turn; converges to the least-squares solution"
     citation: ClassVar[str] = "Zouzias and Freris 2013"
-    takes_stored: ClassVar[bool] = False  # it reads columns
-    least_squares: ClassVar[bool] = True
+    # It reads columns.
+    can: ClassVar[Capabilities] = Capabilities(least_squares=True, stored=False)
 
     def prepare(self, system, rng):
         """Transpose A (one pass) and compute the norms of its rows and columns (another)."""

@@ -10,7 +10,7 @@ import numpy as np
 from rowsolve.checkpoint.state import Kind, pack, row_number
 from rowsolve.kernels.greedy import project_on_furthest
 from rowsolve.kernels.sampling import deal, new_cards
-from rowsolve.methods.base import Plan, RowMethod, positive_integer
+from rowsolve.methods.base import Capabilities, Plan, RowMethod, positive_integer
 
 __all__ = ["Greedy"]
 
@@ -45,7 +45,7 @@ class Greedy(RowMethod):
     name: ClassVar[str] = "greedy"
     summary: ClassVar[str] = "the furthest of several random rows, by exact distance"
     citation: ClassVar[str] = "De Loera, Haddock and Needell 2017"
-    takes_bounds: ClassVar[bool] = True
+    can: ClassVar[Capabilities] = Capabilities(bounds=True)
 
     def __post_init__(self):
         positive_integer("n_candidates", self.n_candidates)

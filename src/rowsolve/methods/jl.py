@@ -14,7 +14,7 @@ from rowsolve.kernels.extended import residual_of
 from rowsolve.kernels.rows import room_for_vectors
 from rowsolve.kernels.sampling import Deck, fill_alias_table
 from rowsolve.kernels.sketched import Position, Sketch, choose_two, greedy_sweep, sketch_rows, step_to_better
-from rowsolve.methods.base import Plan, RowMethod, deck_of_rows, one_of, positive_integer
+from rowsolve.methods.base import Capabilities, Plan, RowMethod, deck_of_rows, one_of, positive_integer
 from rowsolve.problem.system import System
 
 __all__ = ["JL", "SketchedPlan", "advance_sketched", "prepare_sketched"]
@@ -100,8 +100,7 @@ class JL(RowMethod):
     summary: ClassVar[str] = "the furthest of many candidates, by sketched distance"
     citation: ClassVar[str] = "Eldar and Needell 2011 (the paper's RKA-JL)"
     plan_type: ClassVar[type[SketchedPlan]] = SketchedPlan
-    in_chunks: ClassVar[bool] = False
-    takes_bounds: ClassVar[bool] = True
+    can: ClassVar[Capabilities] = Capabilities(bounds=True, in_chunks=False)
 
     def __post_init__(self):
         check_sketch_parameters(self)

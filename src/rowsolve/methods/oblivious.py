@@ -19,7 +19,7 @@ from rowsolve.kernels.memory import best_with_memory
 from rowsolve.kernels.rounds import call_off, new_meeting, run_rounds
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.kernels.sweep import sweep
-from rowsolve.methods.base import Method, Plan, RowMethod, positive_integer
+from rowsolve.methods.base import Capabilities, Method, Plan, RowMethod, positive_integer
 from rowsolve.parallel.pool import run_as_one, run_together
 from rowsolve.parallel.vectors import sum_of_squares
 from rowsolve.problem.system import System
@@ -120,8 +120,7 @@ class Oblivious(RowMethod):
     def __post_init__(self):
         positive_integer("n_directions", self.n_directions, least=0)
 
-    takes_many: ClassVar[bool] = True
-    takes_bounds: ClassVar[bool] = True
+    can: ClassVar[Capabilities] = Capabilities(many_b=True, bounds=True)
 
     def begin(self, system, rng):
         """Return a plan, with chains if they pay."""

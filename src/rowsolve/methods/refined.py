@@ -22,7 +22,7 @@ from rowsolve.lstsq.box_descent import BoxDescent
 from rowsolve.lstsq.descent import Descent
 from rowsolve.lstsq.factor import Factor, factor_of
 from rowsolve.lstsq.spectrum import Spectrum, look_at_spectrum, outliers_of
-from rowsolve.methods.base import StepMethod, one_of
+from rowsolve.methods.base import Capabilities, StepMethod, one_of
 from rowsolve.parallel.vectors import norm, norms
 from rowsolve.policy.least_squares import (
     TO_BE_SURE,
@@ -82,9 +82,7 @@ class Refined(StepMethod):
     name: ClassVar[str] = "refined"
     summary: ClassVar[str] = "preconditioned conjugate gradients; the least-squares solution to any accuracy"
     citation: ClassVar[str] = "Rokhlin and Tygert 2008; Avron, Maymounkov and Toledo 2010"
-    least_squares: ClassVar[bool] = True
-    takes_many: ClassVar[bool] = True
-    takes_bounds: ClassVar[bool] = True
+    can: ClassVar[Capabilities] = Capabilities(least_squares=True, many_b=True, bounds=True)
 
     def __post_init__(self):
         one_of("preconditioner", self.preconditioner, ("auto", "none", "sample", "all"))

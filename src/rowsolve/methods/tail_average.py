@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rowsolve.methods.base import Capabilities
 from rowsolve.methods.oblivious import Oblivious, ObliviousPlan
 from rowsolve.methods.randomized import Randomized
 
@@ -38,9 +39,9 @@ class TailAverage(Oblivious):
     summary: ClassVar[str] = "as randomized; where b is noisy, the mean of the iterates: least squares to a few digits"
     citation: ClassVar[str] = "Epperly, Goldshlager and Webber 2024"
     plan_type: ClassVar[type[ObliviousPlan]] = Randomized.plan_type
-    averages: ClassVar[bool] = True
-    takes_many: ClassVar[bool] = False  # it would end when the first of the means is as good as asked
-    takes_bounds: ClassVar[bool] = False  # the mean tends to the least-squares solution without bounds
+    # It would end when the first of the means is as good as asked.
+    # The mean tends to the least-squares solution without bounds.
+    can: ClassVar[Capabilities] = Oblivious.can._replace(many_b=False, bounds=False, averages=True)
 
     def prepare(self, system, rng):
         """Compute the norms of the rows (one pass)."""
