@@ -10,7 +10,7 @@ import pytest
 from conftest import gaussian
 
 COMMAND = "The rowsolve command needs typer and rich: pip install 'rowsolve[cli]'.\n"
-PICTURES = "error: Pictures need matplotlib: pip install 'rowsolve[plot]'.\n"
+FIGURES = "error: Figures need matplotlib: pip install 'rowsolve[plot]'.\n"
 RUN = "import sys; from rowsolve.__main__ import main; sys.argv[1:] = {!r}; main()"
 A, b, _ = gaussian(200, 4)
 
@@ -52,7 +52,7 @@ for draw in (solution.plot, lambda: picture.draw_ratios([])):
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
         "Solution.plot needs matplotlib: pip install 'rowsolve[plot]'.",
-        "Pictures need matplotlib: pip install 'rowsolve[plot]'.",
+        "Figures need matplotlib: pip install 'rowsolve[plot]'.",
     ]
 
 
@@ -66,7 +66,7 @@ def test_command__says_what_to_install(folder, missing, args):
 @pytest.mark.parametrize("args", [["demo", "--quick"], ["reproduce", "--quick"]])
 def test_commands_that_draw__say_what_to_install_before_they_compute(folder, args):
     done = without(["matplotlib"], RUN.format(args), folder)
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", PICTURES)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", FIGURES)
     assert sorted(path.name for path in folder.iterdir()) == ["A.npy", "b.npy"]
 
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from rowsolve.race.picture import draw_ratios
+from rowsolve.race.picture import draw_race, draw_ratios
 from rowsolve.race.report import outcome_in_words, ratio_in_words, results_as_markdown, seconds_in_words, verdict
 from rowsolve.race.results import Outcome, Result
 
@@ -90,6 +90,17 @@ def test_markdown__says_when_the_machine_was_busy():
     results = [result(OURS, PEER, busy=busy) for busy in (None, 0.05, 0.9, 1.26)]
     last = results_as_markdown(results).splitlines()[-1]
     assert last.startswith("In 2 of the 4 cases other programs kept up to 1.3 cores busy; these figures are to be made")
+
+
+def test_picture_of_one_race__has_the_error_on_the_way_and_the_times_of_those_that_got_there():
+    figure = draw_race(result(OURS, PEER, OTHER), [(0.1, 1e-2, 2e-2), (0.5, 1e-7, 5e-8)])
+    left, right = figure.axes
+    drawn = {line.get_label(): [float(y) for y in line.get_ydata()] for line in left.lines}
+    assert drawn == {"estimate": [1e-2, 1e-7], "true error": [2e-2, 5e-8], "tolerance: 1e-06": [1e-6, 1e-6]}
+    assert [label.get_text() for label in right.get_yticklabels()] == ["scipy lsmr", "rowsolve auto"]
+    assert [bar.get_width() for bar in right.patches] == [6.0, 0.5]
+    assert [text.get_text() for text in right.texts] == ["6.00 s", "0.500 s"]
+    figure.canvas.draw()
 
 
 def test_picture__has_a_line_a_case_a_dot_at_the_ratio_and_a_tick_at_the_target():

@@ -27,7 +27,7 @@ DASHES = {"jl": "--", "jl, refreshed": "-", "block": "--", "cluster-jl": "-", "c
 def require_matplotlib() -> None:
     """Raise ImportError with what to install if matplotlib is missing."""
     if find_spec("matplotlib") is None:
-        raise ImportError("Pictures need matplotlib: pip install 'rowsolve[plot]'.")
+        raise ImportError("Figures need matplotlib: pip install 'rowsolve[plot]'.")
 
 
 def new_figure(width: float, height: float) -> Figure:

@@ -1,4 +1,4 @@
-"""The picture of many races: how many times as long as ours the best peer took."""
+"""Plots of a race, and of the ratios of many races."""
 
 from __future__ import annotations
 
@@ -7,20 +7,47 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rowsolve.experiments.style import new_figure, tidy
-from rowsolve.race.report import ratio_in_words
-from rowsolve.race.results import Result
+from rowsolve.race.report import ratio_in_words, seconds_in_words
+from rowsolve.race.results import REACHED, Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw_ratios"]
+__all__ = ["draw_race", "draw_ratios"]
 
 MET, SHORT, BAND = "#0072B2", "#D55E00", "#F3F3F3"
+OURS, OTHERS = "#0072B2", "#999999"
+
+
+def draw_race(result: Result, errors: Sequence[tuple[float, float, float]]) -> Figure:
+    """Return a plot of our error during the solve, and of the times of all contestants that reached the error.
+
+    Each of `errors` consists of the passes over A, the estimated error and the true error.
+    """
+    figure = new_figure(9.5, 3.8)
+    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+    passes, estimated, true = zip(*errors, strict=True)
+    left.semilogy(passes, estimated, ".-", color=OURS, label="estimate")
+    left.semilogy(passes, true, ".--", color=SHORT, label="true error")
+    left.axhline(result.error, color="grey", linewidth=0.8, linestyle=":", label=f"tolerance: {result.error:g}")
+    left.set(xlabel="rows read / rows of A (passes)", ylabel="relative error of x")
+    left.set_title(f"{result.n_rows:,} x {result.n_columns:,}: error while solving", fontsize=10)
+    left.legend(fontsize=9)
+    raced = [one for one in result.outcomes if one.verdict == REACHED][::-1]
+    seconds = [one.best for one in raced]
+    bars = right.barh([one.name for one in raced], seconds, color=[OURS if one.ours else OTHERS for one in raced])
+    right.bar_label(bars, [seconds_in_words(value) for value in seconds], padding=3, fontsize=9)
+    right.set(xscale="log", xlim=(min(seconds) / 2, max(seconds) * 6), xlabel="seconds (log scale)")
+    right.set_title(f"time to a true error of {result.error:g}", fontsize=10)
+    for axes in (left, right):
+        tidy(axes)
+    right.grid(visible=False)
+    return figure
 
 
 def draw_ratios(results: Sequence[Result]) -> Figure:
-    """Return one line a case: a dot at the ratio to its best peer, a tick at the target, a line at 1."""
+    """Return a plot with one line per case: a dot at the ratio to the best peer, a tick at the target, a line at 1."""
     figure = new_figure(9.0, 1.6 + 0.27 * len(results))
     axes: Axes = figure.subplots()
     low, high = _limits(results)
@@ -44,7 +71,7 @@ def draw_ratios(results: Sequence[Result]) -> Figure:
 
 
 def _limits(results: Sequence[Result]) -> tuple[float, float]:
-    """Return limits that hold all ratios and targets, with room for words on the right."""
+    """Return axis limits for all ratios and targets, with space for text on the right."""
     values = [value for one in results for value in (one.best_ratio, one.target or 1.0) if 0.0 < value < math.inf]
     low, high = min([0.5, *values]), max([2.0, *values])
     return low / 1.6, high * (high / low) ** 0.3 * 1.6
