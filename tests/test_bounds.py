@@ -336,7 +336,7 @@ def test_wild_rows__stay_in_the_least_squares_solution_within_bounds():
 
 
 @pytest.mark.parametrize("name", UNABLE)
-def test_other_methods__are_refused_with_words(name):
+def test_other_methods__raise_value_error(name):
     A, b, _ = gaussian(50, 5)
     with pytest.raises(ValueError, match=f"'{name}' does not support `bounds`. Try 'auto' or one of 'cyclic'"):
         rowsolve.solve(A, b, name, bounds=(0, INF))
@@ -360,12 +360,12 @@ def test_bad_bounds__are_explained(bounds, error, words):
         rowsolve.solve(np.ones((20, 4)), np.ones(20), bounds=bounds)
 
 
-def test_several_right_hand_sides__are_refused_with_words():
+def test_several_right_hand_sides__raise_value_error():
     with pytest.raises(ValueError, match="`bounds` require a single right-hand side, got 3"):
         rowsolve.solve(np.ones((20, 4)), np.ones((20, 3)), bounds=(0, 1))
 
 
-def test_factor_of_a_sample__is_refused_with_words():
+def test_factor_of_a_sample__raises_value_error():
     A, b, _ = gaussian(50, 5)
     with pytest.raises(ValueError, match="with `bounds` a factor of a sample"):
         rowsolve.solve(A, b, rowsolve.Refined("sample"), bounds=(0, 1))

@@ -217,7 +217,7 @@ def test_limits__are_kept(name):
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_other_methods__are_refused_with_words(name):
+def test_other_methods__raise_value_error(name):
     A, B, _ = several(200, 10, n_rhs=3)
     with pytest.raises(ValueError, match=f"'{name}' requires a single right-hand side, got 3 .* Try 'auto' or one of"):
         rowsolve.solve(A, B, name)

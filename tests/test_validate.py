@@ -1,4 +1,4 @@
-"""Bad input: what was expected, what was got, the way out."""
+"""Bad input: the message says what was expected, what was given, and what to try."""
 
 from __future__ import annotations
 

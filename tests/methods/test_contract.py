@@ -126,7 +126,7 @@ def test_every_method__skips_zero_rows_and_names_one_that_contradicts(name):
     assert rowsolve.solve(A, b, name, rng=0).status is rowsolve.Status.CONVERGED
     b[9::30] = 4.0
     solution = rowsolve.solve(A, b, name, rng=0)
-    assert solution.status is rowsolve.Status.CONVERGED  # they have no say in x
+    assert solution.status is rowsolve.Status.CONVERGED  # they do not affect x
     if name in OTHERS:
         assert "is zero but b[" in solution.message
         assert solution.rows_off.size == 1

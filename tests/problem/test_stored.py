@@ -362,7 +362,7 @@ def test_rows_of_zeros__are_left_out_and_one_that_contradicts_is_told(tmp_path):
         assert relative_error(solve(path, rhs, method).x, X) < 2e-6
     rhs[150] = 1.0
     found = solve(path, rhs, "randomized", check="full")
-    assert found.status is Status.CONVERGED  # a row of zeros has no say in x
+    assert found.status is Status.CONVERGED  # a row of zeros does not affect x
     assert found.rows_off.tolist() == [150]
     assert "150" in found.message
 
