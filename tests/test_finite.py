@@ -110,7 +110,7 @@ def test_a_large_one_of_which_all_rows_are_read__needs_no_words(options):
     assert "NaN" not in rowsolve.solve(A.astype(int), b, rng=0, max_passes=1).message  # integers have none
     report = rowsolve.inspect(A, b, rng=0)
     assert not report.checked
-    assert "Only those that were read were checked for NaN and infinity." in " ".join(str(report).split())
+    assert "Only the rows that were read were checked for NaN and infinity." in " ".join(str(report).split())
     report = rowsolve.inspect(A[:2000], b[:2000], rng=0)
     assert report.checked
     assert "NaN" not in str(report)

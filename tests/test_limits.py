@@ -36,7 +36,7 @@ def least_norm(A, b):
 @pytest.fixture
 def slow_machine(monkeypatch):
     """Make every factorization look as if it took hours."""
-    monkeypatch.setattr("rowsolve.problem.system._PRODUCTS_A_SECOND", 1.0)
+    monkeypatch.setattr("rowsolve.problem.clock._PRODUCTS_A_SECOND", 1.0)
 
 
 @pytest.mark.parametrize("store", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
@@ -85,7 +85,7 @@ def test_dummy_variables__give_the_solution_of_least_norm_and_the_rank_is_told(s
     assert relative_error(solution.x, least_norm(A, b)) < 2e-6
     rank, p = A.shape[1] - len(sizes), A.shape[1]
     assert solution.rank == rank
-    assert f"A has rank {rank:,} of {p:,} columns, so many x fit equally well; this is the one of the least norm" in (
+    assert f"A has rank {rank:,} and {p:,} columns, so the solution is not unique; x is the minimum-norm solution" in (
         solution.message
     )
     start = rowsolve.solve(store(A), b, rng=0, x0=np.ones(p))

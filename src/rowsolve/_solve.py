@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -167,54 +167,100 @@ def solve(
     ('CONVERGED', True)
     """
     is_seed = rng is None or (type(rng) is int and rng >= 0)  # to make a generator takes a part of a small solve
-    nothing_asked = x0 is memory is bounds is callback is checkpoint is max_passes is max_seconds is None
-    if nothing_asked and is_seed:
+    if is_seed and x0 is memory is bounds is callback is checkpoint is max_passes is max_seconds is None:
         plain = method == "auto" and damp == 0.0 and check == "sampled" and outliers == "keep" and not resume
         found = solve_at_once(A, b, rtol, atol, threads) if plain else None
         if found is not None:
             return found
-    told = _callback_for(callback, b)
-    n_threads = _validate.threads_of(threads)
+    told, n_threads = _callback_for(callback, b), _validate.threads_of(threads)
     if checkpoint is not None:
         make_sure_apart(Path(checkpoint), files_of_system(A, b, x0))
-    if memory is None and checkpoint is not None and resume:
-        memory = memory_in(checkpoint)
-    whole = checkpoint is not None  # for which all of A is read beforehand
+    elif resume:
+        raise ValueError("`resume` requires `checkpoint`, the file to resume from.")
+    if resume and memory is None:
+        memory = memory_in(checkpoint)  # type: ignore[arg-type]
     with _validate.opened_system(
-        A, b, memory, n_threads, check_finite=check_finite, all_of_it=whole
+        A, b, memory, n_threads, check_finite=check_finite, all_of_it=checkpoint is not None
     ) as (given, sides, eps):  # fmt: skip
-        chosen = _validate.method_of(method, sides)
-        source = _validate.written_out(given, n_threads) if chosen is None and memory is None else given
-        _validate.make_sure_of_storage(source, chosen)
-        start = _validate.start_of(x0, source.shape[1], sides)
-        limits = _validate.bounds_of(bounds, source.shape[1], sides, chosen)
-        if limits is not None:
-            start = np.clip(start, *limits)
-        damping = _validate.damp_of(damp, chosen)
         tolerance = Tolerance(_validate.at_least_zero("rtol", rtol), _validate.at_least_zero("atol", atol), eps)
-        seconds = math.inf if max_seconds is None else _validate.positive("max_seconds", max_seconds)
-        max_rows = _rows_allowed(max_passes, seconds, source)
-        check = _validate.check_of(check)
-        drop = _validate.outliers_of(outliers, chosen, sides, plain=damping == 0.0 and limits is None)
+        request = _request(
+            given, sides, method, memory, x0, bounds, damp, tolerance, max_passes, max_seconds, check, outliers,
+            n_threads,
+        )  # fmt: skip
         generator = None if is_seed else _validate.generator_of(rng)
-        at_once = checkpoint is None and not resume and callback is None and memory is None and not drop
-        if at_once and limits is None and check == "sampled" and _is_small(chosen, source, sides, max_rows, seconds):
-            solution = solve_small(source.as_matrix(), sides, start, damping, tolerance, n_threads, auto=chosen is None)
-            if solution is not None:
-                return _as_given(solution, b)
-        generator = generator or _validate.generator_of(rng)
-        system = _system_of(source, sides, Clock(seconds), n_threads, damping, limits, memory)
-        job = Job(chosen, start, system, tolerance, max_rows, check, generator, told, drop=drop)
+        if checkpoint is callback is memory is None and (solution := _at_once(request)) is not None:
+            return _as_given(solution, b)
+        job = _job(request, generator or _validate.generator_of(rng), told, memory)
         if checkpoint is not None:
             seed = None if isinstance(rng, np.random.Generator) else repr(rng)
-            fingerprint = job.fingerprint(method=repr(method), rng=seed, memory=_memory_used(source, memory))
+            used = _memory_used(request.source, memory)
+            fingerprint = job.fingerprint(method=repr(method), rng=seed, memory=used)
             job = job.kept_in(Checkpoint(checkpoint, fingerprint, resume=resume))
-        elif resume:
-            raise ValueError("`resume` needs the file to go on from: `checkpoint`.")
         solution = job.go()
         if check_finite and (words := _not_checked(job.system, solution)):
             solution = replace(solution, message=f"{solution.message} {words}")
     return _as_given(solution, b)
+
+
+@dataclass(frozen=True)
+class _Request:
+    """The arguments of a solve, checked; a method of None is ``"auto"``."""
+
+    method: Method | None
+    source: Source
+    b: np.ndarray
+    x0: np.ndarray
+    bounds: Any
+    damp: float
+    tolerance: Tolerance
+    max_rows: float
+    seconds: float
+    check: str
+    drop: bool
+    threads: int
+
+
+def _request(
+    given: Source, b: np.ndarray, method: Any, memory: Any, x0: Any, bounds: Any, damp: Any, tolerance: Tolerance,
+    max_passes: Any, max_seconds: Any, check: Any, outliers: Any, threads: int,
+) -> _Request:  # fmt: skip
+    """Check the other arguments against A and b."""
+    chosen = _validate.method_of(method, b)
+    source = _validate.written_out(given, threads) if chosen is None and memory is None else given
+    _validate.make_sure_of_storage(source, chosen)
+    start = _validate.start_of(x0, source.shape[1], b)
+    limits = _validate.bounds_of(bounds, source.shape[1], b, chosen)
+    if limits is not None:
+        start = np.clip(start, *limits)
+    damping = _validate.damp_of(damp, chosen)
+    seconds = math.inf if max_seconds is None else _validate.positive("max_seconds", max_seconds)
+    max_rows = _rows_allowed(max_passes, seconds, source)
+    drop = _validate.outliers_of(outliers, chosen, b, plain=damping == 0.0 and limits is None)
+    check = _validate.check_of(check)
+    return _Request(
+        chosen, source, b, start, limits, damping, tolerance, max_rows, seconds, check, drop, threads
+    )  # fmt: skip
+
+
+def _at_once(request: _Request) -> Solution | None:
+    """Return the solution of a small system, without stages; None if it is not small, or needs a closer look."""
+    plain = not request.drop and request.bounds is None and request.check == "sampled"
+    if not plain or not _is_small(request.method, request.source, request.b, request.max_rows, request.seconds):
+        return None
+    return solve_small(
+        request.source.as_matrix(), request.b, request.x0, request.damp, request.tolerance, request.threads,
+        auto=request.method is None,
+    )  # fmt: skip
+
+
+def _job(request: _Request, rng: np.random.Generator, callback: Any, memory: Any) -> Job:
+    """Return the job that a request asks for."""
+    clock = Clock(request.seconds)
+    system = _system_of(request.source, request.b, clock, request.threads, request.damp, request.bounds, memory)
+    return Job(
+        request.method, request.x0, system, request.tolerance, request.max_rows, request.check, rng, callback,
+        drop=request.drop,
+    )  # fmt: skip
 
 
 def _system_of(

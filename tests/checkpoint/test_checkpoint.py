@@ -203,7 +203,7 @@ def test_file_that_is_there__is_not_overwritten_unasked(tmp_path):
     with pytest.raises(FileExistsError, match=r"state: exists already\. Try resume=True \(--resume\) to resume"):
         rowsolve.solve(A, b, checkpoint=tmp_path / "state")
     assert (tmp_path / "state").read_text() == "precious"
-    with pytest.raises(ValueError, match="`resume` needs the file to go on from: `checkpoint`"):
+    with pytest.raises(ValueError, match="`resume` requires `checkpoint`"):
         rowsolve.solve(A, b, resume=True)
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         rowsolve.solve(A, b, checkpoint=tmp_path / "nowhere" / "state")
@@ -520,8 +520,8 @@ WILD = b.copy()
 WILD[::25] += 50.0
 STATES = {
     "wild rows": (A, WILD, "auto", {"rtol": 1e-9, "outliers": "drop"}, ["auto.least_squares"]),
-    "compressed": (A, NOISY, rowsolve.Refined("all"), {"memory": MEMORY}, ["run.steps.all_rows"]),
-    "sparse, several, gradients": (SPARSE, TWO, rowsolve.Refined("none"), {}, ["run.steps.descent"]),
+    "compressed": (A, NOISY, rowsolve.Refined("all"), {"memory": MEMORY}, ["run.loop.all_rows"]),
+    "sparse, several, gradients": (SPARSE, TWO, rowsolve.Refined("none"), {}, ["run.loop.descent"]),
     "sparse, several, rows": (SPARSE, SPARSE @ np.column_stack([X, 2 * X]), "block", {}, []),
     "sparse, known equations": (SPARSE, SPARSE @ X, "deflated", {}, []),
     "sparse, sketched": (SPARSE, SPARSE @ X, "cluster-jl", {}, []),
@@ -530,30 +530,30 @@ STATES = {
         NOISY,
         rowsolve.Refined("none"),
         {"bounds": (0.0, 0.5)},
-        ["run.steps.descent"],
+        ["run.loop.descent"],
     ),
     "bounds, compressed": (
         A,
         NOISY,
         rowsolve.Refined("all"),
         {"bounds": (0.0, 0.5), "memory": MEMORY},
-        ["run.steps.all_rows.state_so_far.gram"],
+        ["run.loop.all_rows.state_so_far.gram"],
     ),
     "bounds, triangle": (
         ALIKE,
         NOISY,
         rowsolve.Refined("all"),
         {"bounds": (0.0, 0.5), "memory": MEMORY},
-        ["run.steps.all_rows.state_so_far.triangle"],
+        ["run.loop.all_rows.state_so_far.triangle"],
     ),
-    "sample": (A, NOISY, rowsolve.Refined("sample"), {"rtol": 1e-12}, ["run.steps.descent.factor._triangle"]),
-    "dependent": (DEPENDENT, NOISY, rowsolve.Refined("sample"), {"rtol": 0.0}, ["run.steps.descent.factor._rows"]),
-    "mixed rows": (A, b, rowsolve.Paving("incoherent"), {}, ["run.plan.mixed"]),
+    "sample": (A, NOISY, rowsolve.Refined("sample"), {"rtol": 1e-12}, ["run.loop.descent.factor._triangle"]),
+    "dependent": (DEPENDENT, NOISY, rowsolve.Refined("sample"), {"rtol": 0.0}, ["run.loop.descent.factor._rows"]),
+    "mixed rows": (A, b, rowsolve.Paving("incoherent"), {}, ["run.loop.plan.mixed"]),
     "within clusters": (A, b, rowsolve.ClusterBlock(3, pairing="within", block_size=5), {}, []),
-    "refreshed": (A, b, rowsolve.JL(reference="refresh"), {"max_passes": 200}, ["run.plan.steps_to_refresh"]),
+    "refreshed": (A, b, rowsolve.JL(reference="refresh"), {"max_passes": 200}, ["run.loop.plan.steps_to_refresh"]),
     "odd blocks": (A, b, rowsolve.AcceleratedBlock(7), {}, []),
-    "memory of several": (A, TWO, rowsolve.Block(3, n_directions=3), {}, ["run.plan.directions"]),
-    "averaged": (A, TWO, "randomized", {"max_passes": 40}, ["run.averaging"]),
+    "memory of several": (A, TWO, rowsolve.Block(3, n_directions=3), {}, ["run.loop.plan.directions"]),
+    "averaged": (A, TWO, "randomized", {"max_passes": 40}, ["run.loop.averaging"]),
     "x0": (A, NOISY, rowsolve.Refined("none"), {"x0": np.ones(P)}, []),
 }
 
@@ -602,9 +602,9 @@ WIDEST, of_widest, _ = gaussian(1500, 1000) if JIT else (A, b, X)
 @pytest.mark.parametrize(
     ("args", "more", "parts"),
     [
-        ((SHARING, of_sharing, "refined"), {}, ["run.steps.descent.outliers", "spectrum.shared"]),
+        ((SHARING, of_sharing, "refined"), {}, ["run.loop.descent.outliers", "spectrum.shared"]),
         ((SHARING, SHARING @ np.ones(SHARING.shape[1]), rowsolve.Deflated("rows")), {}, ["spectrum.shared"]),
-        ((WIDEST, of_widest, "block"), {"threads": 2, "max_passes": 10}, ["run.plan"]),
+        ((WIDEST, of_widest, "block"), {"threads": 2, "max_passes": 10}, ["run.loop.plan"]),
     ],
     ids=["outliers", "shared", "chains"],
 )
@@ -617,7 +617,7 @@ def test_every_state_of_a_large_system__goes_on_with_the_same_bits(args, more, p
 def test_outliers_of_several_right_hand_sides__go_on_with_the_same_bits(tmp_path, monkeypatch):
     monkeypatch.setattr("rowsolve.policy.least_squares.gram", lambda n, p: np.inf)  # as if there were more columns
     args = SHARING, np.column_stack([of_sharing, -of_sharing]), "refined"
-    check_states(tmp_path / "state", args, {"rng": 2, "rtol": 1e-9, "threads": 1}, ["run.steps.descent.outliers"])
+    check_states(tmp_path / "state", args, {"rng": 2, "rtol": 1e-9, "threads": 1}, ["run.loop.descent.outliers"])
 
 
 def test_size__is_that_of_the_state_not_of_the_rows(tmp_path):

@@ -64,7 +64,7 @@ def test_memory__as_json_is_silent_but_for_the_object(folder):
         (("--memory", "5kB"), "0.005 MB of memory are not enough for A.h5:/A"),
         (("--memory", "lots"), "`memory` must be a number of bytes"),
         (("--memory", LITTLE, "-m", "extended"), "needs all rows in memory"),
-        (("--resume",), "`resume` needs the file to go on from"),
+        (("--resume",), "`resume` requires `checkpoint`"),
         (("--checkpoint", "nowhere/state"), "there is no folder nowhere"),
         (("--checkpoint", "other.npy"), "other.npy: exists already. Try resume=True (--resume) to resume from it"),
         (("--checkpoint", "other.npy", "--resume"), "other.npy: is damaged or not a checkpoint of rowsolve"),
