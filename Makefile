@@ -4,7 +4,7 @@
 PYTHON ?= python3
 RUN = .venv/bin/python
 
-.PHONY: demo test lint docs paper bench bench-files bench-steps bench-greedy bench-kmeans bench-limits bench-prices bench-wild honesty tables clean
+.PHONY: demo test lint docs paper bench bench-files bench-steps bench-greedy bench-kmeans bench-limits bench-prices bench-wild honesty frozen tables clean
 
 demo: .venv/ready
 	$(RUN) -m rowsolve demo
@@ -57,6 +57,10 @@ honesty: .venv/ready
 	$(RUN) benchmarks/honesty.py $(ARGS)
 
 # make tables ARGS="--sample 1", ARGS="--one-hot", ARGS="--bounds", ARGS="--sample 1 --only wooldridge/wage1"
+# make frozen ARGS="--save before.json", then ARGS="--compare before.json" after a change that must not change results
+frozen: .venv/ready-all
+	$(RUN) benchmarks/frozen.py $(ARGS)
+
 tables: .venv/ready-tables
 	$(RUN) benchmarks/tables.py $(ARGS)
 
