@@ -56,11 +56,11 @@ bench-wild: .venv/ready-tables .venv/ready-bench
 honesty: .venv/ready
 	$(RUN) benchmarks/honesty.py $(ARGS)
 
-# make tables ARGS="--sample 1", ARGS="--one-hot", ARGS="--bounds", ARGS="--sample 1 --only wooldridge/wage1"
 # make frozen ARGS="--save before.json", then ARGS="--compare before.json" after a change that must not change results
 frozen: .venv/ready-all
 	$(RUN) benchmarks/frozen.py $(ARGS)
 
+# make tables ARGS="--sample 1", ARGS="--one-hot", ARGS="--bounds", ARGS="--sample 1 --only wooldridge/wage1"
 tables: .venv/ready-tables
 	$(RUN) benchmarks/tables.py $(ARGS)
 
