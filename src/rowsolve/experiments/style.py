@@ -1,4 +1,4 @@
-"""How every picture looks: one colour a method, from the palette of Okabe and Ito that the colour-blind can read."""
+"""The style of all figures: one colour per method, from the colour-blind safe palette of Okabe and Ito."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ COLOURS = {
     "cluster-block": "#0072B2",
     "randomized": "#CC79A7",
 }
-# Dashes besides colours, for prints in black and white.
+# Line styles in addition to colours, for printing in black and white.
 DASHES = {"jl": "--", "jl, refreshed": "-", "block": "--", "cluster-jl": "-", "cluster-block": "-", "randomized": ":"}
 
 
 def require_matplotlib() -> None:
-    """Raise ImportError with what to install if matplotlib is missing."""
+    """Raise ImportError, with the command that installs matplotlib, if it is missing."""
     if find_spec("matplotlib") is None:
         raise ImportError("Figures need matplotlib: pip install 'rowsolve[plot]'.")
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure, in inches, that needs no screen."""
+    """Return an empty figure of this size in inches, which needs no display."""
     require_matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -42,14 +42,14 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def scale_between(low: str, high: str) -> Colormap:
-    """Return colours from that of the method `low` over white to that of the method `high`."""
+    """Return a colour map from the colour of method `low` through white to that of method `high`."""
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list(f"{low} to {high}", [COLOURS[low], "#FFFFFF", COLOURS[high]])
 
 
 def tidy(axes: Axes) -> None:
-    """Take away what is no data, and draw a faint grid."""
+    """Remove the top and right spines and add a faint grid."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(visible=True, alpha=0.25, linewidth=0.6)
     axes.tick_params(labelsize=9)
