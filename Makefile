@@ -3,6 +3,9 @@
 
 PYTHON ?= python3
 RUN = .venv/bin/python
+# The tests that run kernels most: in plain Python an index out of range raises IndexError.
+OF_KERNELS = $(addprefix tests/,kernels methods lstsq partition problem engine estimate parallel \
+	test_bounds.py test_finite.py test_limits.py test_many.py test_solve.py)
 
 .PHONY: demo test lint docs paper bench bench-files bench-steps bench-greedy bench-kmeans bench-limits bench-prices bench-wild honesty frozen tables clean
 
@@ -11,7 +14,7 @@ demo: .venv/ready
 
 test: .venv/ready-test
 	$(RUN) -m pytest -n auto
-	NUMBA_DISABLE_JIT=1 $(RUN) -m pytest -n auto -m "not compiled"
+	NUMBA_DISABLE_JIT=1 $(RUN) -m pytest -n auto -m "not compiled" $(OF_KERNELS)
 
 lint: .venv/ready-dev
 	$(RUN) -m ruff check .

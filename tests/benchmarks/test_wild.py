@@ -220,7 +220,7 @@ def test_command__draws_measures_and_writes(tmp_path, monkeypatch, capsys):
     assert wild.main(["--index", str(tiny), "--json", str(path), "--ways", "rested,product,busy"]) == 0
     (found,) = json.loads(path.read_text())["results"]
     assert (found["index"], found["family"], found["wrong"]) == (tiny, "tiny", False)
-    assert found["reason"].endswith("looked for the least-squares solution.")
+    assert found["reason"].endswith("computed the least-squares solution.")
     assert list(found["seconds"]) == ["rested", "product", "busy"]
     assert list(found["seconds"]["busy"]) == ["rowsolve", "rowsolve threads=1"]
     assert path.with_suffix(".png").stat().st_size > 0
