@@ -75,28 +75,18 @@ def solve_small(
         found = _fit(A, sides, None if x0 is None else np.atleast_2d(x0), damp, tolerance, threads)
     if found is None or not 1.0 / _IN_RANGE < (square := sum(found.squares.tolist())) < _IN_RANGE:
         return None
-    sizes = [math.sqrt(x @ x) for x in found.x.copy()]  # in C order: the same bits as by stages
-    if not 1.0 / _LARGEST_X < min(sizes) <= max(sizes) < _LARGEST_X:
-        return None
-    norms_x0, errors = [0.0] * len(sizes) if x0 is None else norms(np.atleast_2d(x0)).tolist(), found.error.tolist()
-    good = all(error <= tolerance.at(*both) for error, *both in zip(errors, sizes, norms_x0, strict=True))
-    errors = [error / size for error, size in zip(errors, sizes, strict=True)]
+    errors, good = _errors_of(found, x0, tolerance)
     if not math.isfinite(error := max(errors)):
         return None
     rows_read = found.n_reads * n
     history = History()
     history.add("refined", rows_read, time.perf_counter() - started, math.nan, error)
-    residual_sq = sum(found.residual_sq.tolist())
-    if math.isnan(residual_sq):  # so small that it takes a look at rows
-        row_check = residual_of_some(A, b, found.x, math.sqrt(square))
-        rows_read += row_check.n_rows
-    else:
-        row_check = RowCheck(math.sqrt(residual_sq), math.sqrt(residual_sq / square), n, 0, full=True)
+    row_check, n_looked_at = _row_check(A, b, found, square)
     off = _NOTHING
-    if auto and good and not damp and b.ndim == 1 and n >= TALL * p and residual_sq > CLEAN**2 * square:
+    if auto and good and not damp and b.ndim == 1 and n >= TALL * p and row_check.relative > CLEAN:
         tail = rows_for_the_tail(n)
         off = found.off[tail, 0] if found.off is not None else residuals_in(A, b, tail, found.x[0])
-        rows_read += off.size  # as by stages, which have to read them again
+    rows_read += n_looked_at + off.size  # as by stages, which have to read the last again
     about = found.rank, p, x0 is not None and bool(x0.any()), found.has_gap
     return Solution(
         x=found.x[0].copy() if b.ndim == 1 else found.x.T.copy(),
@@ -116,6 +106,25 @@ def solve_small(
         rows_off=_NO_ROWS,
         history=history,
     )
+
+
+def _errors_of(found: Fit, x0: np.ndarray | None, tolerance: Any) -> tuple[list[float], bool]:
+    """Return the relative error of each x, and whether all are small enough; infinity if an x is out of range."""
+    sizes = [math.sqrt(x @ x) for x in found.x.copy()]  # in C order: the same bits as by stages
+    if not 1.0 / _LARGEST_X < min(sizes) <= max(sizes) < _LARGEST_X:
+        return [math.inf], False
+    norms_x0, errors = [0.0] * len(sizes) if x0 is None else norms(np.atleast_2d(x0)).tolist(), found.error.tolist()
+    good = all(error <= tolerance.at(*both) for error, *both in zip(errors, sizes, norms_x0, strict=True))
+    return [error / size for error, size in zip(errors, sizes, strict=True)], good
+
+
+def _row_check(A: Any, b: np.ndarray, found: Fit, square: float) -> tuple[RowCheck, int]:
+    """Return the residual over all rows, or over some if sums over all do not tell it; and how many were read."""
+    residual_sq = sum(found.residual_sq.tolist())
+    if math.isnan(residual_sq):
+        some = residual_of_some(A, b, found.x, math.sqrt(square))
+        return some, some.n_rows
+    return RowCheck(math.sqrt(residual_sq), math.sqrt(residual_sq / square), len(b), 0, full=True), 0
 
 
 def _fit(A: Any, b: np.ndarray, x0: np.ndarray | None, damp: float, tolerance: Any, threads: int) -> Fit | None:
