@@ -31,7 +31,7 @@ __all__ = ["AcceleratedBlock"]
 _SMALLEST_BLOCK, _LARGEST_BLOCK = 6, 512  # rows, where no size is given
 _KEPT_AT_LEAST = 2**25  # numbers in the factors of blocks: 256 MB
 _SHORTEST_WINDOW = 8  # steps
-_GROWTH = 4.0  # of the probe's steps, beyond which no window is waited for
+_GROWTH = 4.0  # of the probe's squared steps, above which the window ends early
 _LEAST_FRICTION = 1e-4
 
 
@@ -42,12 +42,12 @@ class _Block(NamedTuple):
 
 
 class _Momentum:
-    """What is kept of earlier steps, x's and the probe's alike: learned from the probe, whose equations agree.
+    """The momentum of x and of the probe. Its friction is adapted to the probe, whose system is always consistent.
 
-    With friction ``f`` the moves are ``m = (1 - f) / (1 + f) * (m + step)``, and each step goes on by ``weight * m``.
-    The squared error then falls by a factor exp(-r) a step, where ``r = c**2 / f`` for f above some c (too much
-    friction) and about ``2 f`` below it (the moves overshoot). So ``sqrt(r f)`` leads to c from both sides. r is
-    measured: by how much the probe's squared steps fall from one window of some 2 / f steps to the next.
+    With friction ``f`` the moves are ``m = (1 - f) / (1 + f) * (m + step)``, and ``weight * m`` is added to each step.
+    The squared error then decreases by a factor of exp(-r) per step, where ``r = c**2 / f`` for f above some c (too
+    much friction) and about ``2 f`` below it (the moves overshoot), so ``sqrt(r f)`` is an approximation of c from both
+    sides. r is measured as the decrease of the probe's squared steps from one window of about 2 / f steps to the next.
     """
 
     def __init__(self, n_columns: int, block_size: int) -> None:
@@ -57,17 +57,17 @@ class _Momentum:
         self.window = _SHORTEST_WINDOW
         self.steps, self.total = 0, 0.0
         self.earlier = math.nan, 0  # mean squared step of the window before, and its length
-        self.left = np.zeros((2, n_columns))  # x and the probe as they were left
+        self.left = np.zeros((2, n_columns))  # x and the probe after the last step
 
     def carry(self, iterates: np.ndarray, steps: np.ndarray) -> None:
-        """Move `iterates` by `steps` and by what is kept of the moves before."""
+        """Move `iterates` by `steps` and by the momentum of earlier steps."""
         self.moves += steps
         self.moves *= (1.0 - self.friction) / (1.0 + self.friction)
         iterates += steps
         iterates += self.weight * self.moves
 
     def learn(self, squared_step: float) -> None:
-        """Take in a step of the probe; at the end of a window adapt."""
+        """Add a step of the probe to the window; adapt friction and weight at the end of a window."""
         self.steps += 1
         self.total += squared_step
         mean, length = self.earlier
@@ -86,7 +86,7 @@ class _Momentum:
         self.steps, self.total = 0, 0.0
 
     def pick_up(self, iterates: np.ndarray) -> None:
-        """Forget all moves if x or the probe have been moved by others."""
+        """Reset the momentum if x or the probe has been changed since the last call."""
         if not np.array_equal(iterates, self.left):
             self.moves[:] = 0.0
             self.steps, self.total, self.earlier = 0, 0.0, (math.nan, 0)
@@ -101,7 +101,7 @@ class _Momentum:
     derived: ClassVar[tuple[str, ...]] = ()
 
     def state(self) -> dict[str, Any]:
-        """Return all of it."""
+        """Return all attributes."""
         return state_of(self)
 
 
@@ -125,7 +125,7 @@ class _Plan(Plan):
 
     @property
     def drawn_so_far(self):
-        """The blocks, one after another: their rows and scales, whether their factors were kept, and these."""
+        """The blocks, concatenated: their rows and scales, whether their factors were kept, and the kept factors."""
         return {
             "rows": np.concatenate([np.empty(0, np.int64), *(block.rows for block in self.blocks)]),
             "scale": np.concatenate([np.empty(0), *(block.scale for block in self.blocks)]),
@@ -152,23 +152,23 @@ class _Plan(Plan):
 class AcceleratedBlock(RowMethod):
     """Draw blocks of a fixed random partition, with momentum (Dereziński, Needell, Rebrova and Yang 2025, Kaczmarz++).
 
-    With ``A_t`` the normalised rows of a block, the step is ``A_t.T @ inv(A_t @ A_t.T + ridge * I) @ (b_t - A_t x)``;
-    of all steps so far a part is carried on. A block is factored when it is drawn for the first time, and the factors
-    are kept as long as they fit (256 MB, or half as many numbers as A has if that is more). How much is carried on is
-    learned from the ratio of the probe's steps from window to window; when they grow, momentum starts again from
-    nothing, with half its weight.
+    With ``A_t`` the normalised rows of a block, the step is ``A_t.T @ inv(A_t @ A_t.T + ridge * I) @ (b_t - A_t x)``,
+    plus a multiple of the earlier steps (momentum). A block is factored when it is drawn for the first time, and the
+    factors are kept as long as they fit (256 MB, or half as many numbers as A has if that is more). The momentum is
+    adapted to the decrease of the probe's steps from window to window; if they grow, it is reset to zero and its weight
+    is halved.
 
-    It is for singular values that decay: 8,000 x 200 with condition 100 to 1e-6 takes 383 p rows (220 p in blocks of
-    p / 2), but 12,100 p one by one, 11,500 p in blocks of 4 and 3,100 p in blocks of p / 4 without momentum. Where rows
-    are well-conditioned, or but for a few outlying singular values that a block can hold, momentum gains nothing
-    (107 p against 41 p for 20 outliers).
+    The method is meant for decaying singular values. A system of 8,000 x 200 with condition number 100 takes 383 p rows
+    to 1e-6 (220 p in blocks of p / 2), but 12,100 p with single rows, 11,500 p in blocks of 4 and 3,100 p in blocks of
+    p / 4 without momentum. If A is well-conditioned, or is so except for a few large singular values that a block can
+    capture, momentum gains nothing (107 p against 41 p for 20 such values).
 
     Parameters
     ----------
     block_size : int or None
-        None stands for p / 4, at least 6 and at most 512. Factors take ``n * block_size`` numbers in all.
+        None stands for p / 4, at least 6 and at most 512. The factors take ``n * block_size`` numbers in total.
     ridge : float
-        Keeps steps in bounds where rows of a block are nearly parallel.
+        Regularization, which keeps steps small if a block has nearly parallel rows.
     """
 
     block_size: int | None = None
@@ -177,7 +177,7 @@ class AcceleratedBlock(RowMethod):
     name: ClassVar[str] = "accelerated-block"
     summary: ClassVar[str] = "large blocks of a fixed partition, factored once, with momentum; for decaying spectra"
     citation: ClassVar[str] = "Dereziński, Needell, Rebrova and Yang 2025"
-    # Its blocks are drawn from all rows, again and again.
+    # Its blocks are drawn from all rows, repeatedly.
     can: ClassVar[Capabilities] = Capabilities(stored=False)
 
     def __post_init__(self):
@@ -186,7 +186,7 @@ class AcceleratedBlock(RowMethod):
         number_between("ridge", self.ridge, 0.0, 1.0)
 
     def prepare(self, system, rng):
-        """Lay out the cards that blocks are dealt from; read nothing."""
+        """Allocate the cards that blocks are dealt from; read no rows."""
         n, p = system.n_rows, system.n_columns
         size = self.block_size or min(max(p // 4, _SMALLEST_BLOCK), _LARGEST_BLOCK, n)
         if size > n:
@@ -200,8 +200,8 @@ class AcceleratedBlock(RowMethod):
     def advance(self, plan, iterates, n_rows, rng, drops):
         """Take steps on about `n_rows` rows.
 
-        With momentum the error does not fall by the squared step, but both x and the probe go through the same
-        linear steps: what a block finds of the error of x and of the probe has the ratio of these errors.
+        With momentum the squared error does not decrease by the squared step. But x and the probe undergo the same
+        linear steps, so the steps of x and of the probe have the ratio of their errors.
         """
         system, momentum, order = plan.system, plan.momentum, []
         steps = np.empty_like(iterates)
@@ -219,7 +219,7 @@ class AcceleratedBlock(RowMethod):
         return np.concatenate(order)
 
     def _draw(self, plan, rng) -> _Block:
-        """Return a block of the partition; one that was never drawn before is made up of rows that are left."""
+        """Return a random block of the partition; a new block is made of rows that are in no block yet."""
         n, size = plan.system.n_rows, plan.rows_per_step
         which, known = int(rng.integers(-(-n // size))), len(plan.blocks)
         if which < known:

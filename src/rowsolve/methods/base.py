@@ -33,30 +33,30 @@ __all__ = ["Capabilities", "Method", "Plan", "RowMethod", "Step", "StepMethod"]
 
 
 class Plan:
-    """What a method has prepared for one system. Its buffers serve every burst.
+    """What a method has prepared for one system: its buffers and its state, used in every burst.
 
     Parameters
     ----------
     system : System
     work_per_row : float, optional
-        Numbers touched for each row of A read; the entries of a row if not given.
+        The numbers read or written for each row of A; by default the entries of a row.
     rows_per_step : int, optional
-        Rows of A read together: bursts are made of whole steps.
+        The rows of A used in one step; a burst consists of whole steps.
     price_of_row : float, optional
-        How much of A is read for each row, in rows: more than 1 if columns are read as well.
+        The amount of A that is read for each row, in rows; more than 1 if columns are read as well.
 
     Attributes
     ----------
     rounding : float
-        How far rounding may move x in a step, in units of what it does when x is projected on a row of A.
+        The rounding error of a step, relative to that of a projection on a row of A.
     eps : float
-        Relative precision of equations that the method makes itself; 0 if it makes none.
+        The relative precision of equations that the method forms itself; 0 if it forms none.
     window : float
-        Over how many rows, in p, the drops are steady enough to be compared.
+        The number of rows, divided by p, over which the drops are averaged before they are compared.
     agreeing : bool
-        Whether the equations seem to agree. Shortcuts (chains, memory) rest on that.
+        Whether the system seems consistent, which chains and memory assume.
     chains : Chains or None
-        Those that the rows are shared out to, if any.
+        The chains that the rows are distributed to, if any.
     """
 
     rounding = 1.0
@@ -75,24 +75,24 @@ class Plan:
 
     @property
     def takes_shortcuts(self) -> bool:
-        """Whether x goes where only equations that agree may send it."""
+        """Whether x is moved by chains or memory, which assume a consistent system."""
         return False
 
     def take_over(self, before: Any) -> None:
-        """Go on where a plan for other rows of the same system has got to."""
+        """Continue from the state of a plan for other rows of the same system."""
         self.agreeing = before.agreeing
 
     saved: ClassVar[dict[str, Kind]] = {"agreeing": flag, **dict.fromkeys(("rounding", "eps", "window"), amount)}
     derived: ClassVar[tuple[str, ...]] = ("system", "work_per_row", "rows_per_step", "price_of_row", "chains")
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps: what is `saved`, and other attributes if they are numbers, text or arrays."""
+        """Return the state for a checkpoint: `saved`, and other attributes if they are numbers, text or arrays."""
         others = vars(self).keys() - self.saved.keys() - set(self.derived)
         state = {name: packed(getattr(self, name)) for name in self.saved}
         return {**state, "others": {name: plain(getattr(self, name), name) for name in sorted(others)}}
 
     def restore(self, state: Any) -> None:
-        """Take over a state that `state` has returned, of a plan that was made in the same way."""
+        """Set the state to what `state` returned for a plan that was made in the same way."""
         fill(self, state, self.system.sizes, besides=("others",))
         for name in check_names(state["others"], type(self), (*self.saved, *self.derived)):
             setattr(self, name, state["others"][name])
@@ -114,7 +114,7 @@ class Capabilities(NamedTuple):
     in_chunks : bool
         Whether a row method then works on one chunk after another, each as a system of its own.
     in_given_order : bool
-        Whether the first rows that it uses need not be like the others.
+        Whether it uses rows in the given order, so that the first rows need not be representative.
     averages : bool
         Whether the mean of its iterates converges to the least-squares solution.
     """
@@ -129,7 +129,7 @@ class Capabilities(NamedTuple):
 
 
 class Method(ABC):
-    """A way to solve. Parameters are the fields of a frozen dataclass. See `RowMethod` and `StepMethod`."""
+    """Base class of methods, frozen dataclasses whose fields are the parameters. See `RowMethod` and `StepMethod`."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
@@ -138,7 +138,7 @@ class Method(ABC):
 
     @property
     def max_outlier_fraction(self) -> float:
-        """Up to which share of the rows may be wrong: x is found from the others. 0 if every row counts."""
+        """The largest fraction of rows that may be outliers and are ignored; 0 if the method uses every row."""
         return 0.0
 
     def parameters(self) -> dict[str, Any]:
@@ -148,7 +148,7 @@ class Method(ABC):
 
 
 class StepMethod(Method):
-    """A method that judges itself: each step reads what it needs and says how far x is from the solution."""
+    """A method that estimates its own error: each step reads what it needs and returns x with an error estimate."""
 
     @abstractmethod
     def steps(
@@ -161,18 +161,18 @@ class StepMethod(Method):
     ) -> Iterator[Step]:
         """Yield one `Step` after another.
 
-        `x0` has the shape (p,), or (n_rhs, p) if there are several right-hand sides. `probe` is a vector that its error
-        is like, if one is known: projections have made x0 from zero, and this from a random vector.
+        `x0` has the shape (p,), or (n_rhs, p) if there are several right-hand sides. `probe`, if given, is a vector
+        that resembles the error of `x0`: the projections that turned zero into `x0` turned a random vector into it.
         """
 
 
 class RowMethod(Method):
-    """A way to choose rows to project on; state lives in the plan. The monitor judges by what the rows do."""
+    """A method that chooses rows to project on. Its state is in the plan; its error is estimated by the monitor."""
 
-    plan_type: ClassVar[Any] = None  # of its plans, if `from_state` of that type makes them without preparing anything
+    plan_type: ClassVar[Any] = None  # of its plans, if `from_state` of that type needs no preparation
 
     def begin(self, system: System, rng: np.random.Generator) -> Any:
-        """Return a `Plan` to advance with."""
+        """Return a `Plan` for `advance`."""
         return self.prepare(system, rng)
 
     def save(self, plan: Any) -> Any:
@@ -185,9 +185,9 @@ class RowMethod(Method):
         return packed(plan)
 
     def resume(self, system: System, state: Any) -> Any:
-        """Return the plan of an earlier run, whose state was saved.
+        """Return the plan of an earlier run from its saved state.
 
-        If the state alone does not make one, it is prepared anew, and then filled.
+        If the state alone is not sufficient, the plan is prepared again and its state is then set.
         """
         if self.plan_type is not None:
             if not isinstance(state, dict):
@@ -199,13 +199,13 @@ class RowMethod(Method):
 
     @abstractmethod
     def prepare(self, system: System, rng: np.random.Generator) -> Any:
-        """Read what must be read of A before the first step; return a `Plan`."""
+        """Read what is needed of A before the first step; return a `Plan`."""
 
     @abstractmethod
     def advance(
         self, plan: Any, iterates: np.ndarray, n_rows: int, rng: np.random.Generator, drops: np.ndarray
     ) -> np.ndarray:
-        """Move `iterates` with about `n_rows` rows, fill `drops`; return the rows that were read.
+        """Update `iterates` with about `n_rows` rows and fill `drops`; return the indices of the rows that were read.
 
         The last of `iterates` is a probe for ``A z = 0`` (see `rowsolve.estimate.monitor`); before it comes x, one for
         each right-hand side.
@@ -213,7 +213,7 @@ class RowMethod(Method):
 
 
 def deck_of_rows(value: Any, sizes: Sizes) -> Deck:
-    """Look for a deck of rows in a state that was read (see `rowsolve.checkpoint.state`)."""
+    """Return the deck of rows in a saved state (see `rowsolve.checkpoint.state`)."""
     integers = array("m", dtype=np.int64)
     look = named(Deck, members=row_numbers("m"), starts=array(None, dtype=np.int64), keep=array("m"), other=integers)
     found = look(value, dict(sizes))
@@ -226,7 +226,7 @@ def deck_of_rows(value: Any, sizes: Sizes) -> Deck:
 
 
 def check_edges(edges: np.ndarray, size: int) -> None:
-    """Raise unless `edges` cut a list of `size` rows into groups of at least one, or into none if it is empty."""
+    """Raise unless `edges` divide `size` rows into nonempty groups, or into none if there are no rows."""
     grows = (edges[1:] > edges[:-1]).all() if size else not edges.any()
     if edges.ndim != 1 or not edges.size > (size > 0) or edges[0] != 0 or edges[-1] != size or not grows:
         raise StateError(f"starts: expected places that rise from 0 to {size}")

@@ -25,21 +25,21 @@ class _Plan(ObliviousPlan):
 class Block(Oblivious):
     """Project on `block_size` rows at once, drawn uniformly without replacement (Elfving 1980, Needell and Tropp 2014).
 
-    The step is ``x += pinv(A_t) (b_t - A_t x)``. With noise in b it hovers around a *weighted*
-    least-squares solution, so it is no least-squares solver.
+    The step is ``x += pinv(A_t) (b_t - A_t x)``. If b is noisy, x fluctuates around a *weighted* least-squares
+    solution, so the method does not solve least-squares problems.
 
     Parameters
     ----------
     block_size : int
-        From 1 up; a block with at least p independent rows solves a consistent system in one step.
+        At least 1; a block with at least p independent rows solves a consistent system in one step.
     n_directions : int
-        Remember so many directions: fewer rows on hard systems (see `rowsolve.methods.oblivious.Oblivious`).
+        Size of the memory, which saves rows on ill-conditioned systems (see `rowsolve.methods.oblivious.Oblivious`).
     """
 
     block_size: int = 4
 
     name: ClassVar[str] = "block"
-    summary: ClassVar[str] = "several random rows at once, projected on exactly"
+    summary: ClassVar[str] = "exact projection on several random rows at once"
     citation: ClassVar[str] = "Elfving 1980, Needell and Tropp 2014 (the paper's RKA-Block)"
 
     def __post_init__(self):
@@ -47,7 +47,7 @@ class Block(Oblivious):
         positive_integer("block_size", self.block_size)
 
     def prepare(self, system, rng):
-        """Lay out the cards and the working arrays; read nothing."""
+        """Allocate the cards and the workspace; read no rows."""
         if self.block_size > system.n_rows:
             raise ValueError(
                 f"`block_size` must be at most the number of rows, {system.n_rows}, got {self.block_size}."

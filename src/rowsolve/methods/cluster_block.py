@@ -41,25 +41,26 @@ class _Plan(ObliviousPlan):
 
 @dataclass(frozen=True)
 class ClusterBlock(Oblivious):
-    """Cluster the rows, make blocks of them once, draw blocks uniformly (Li, Mo and Ye 2016).
+    """Cluster the rows, partition them into blocks once, then draw blocks uniformly (Li, Mo and Ye 2016).
 
     Parameters
     ----------
     n_clusters : int
-        Clustering reads A once. Rows that `rowsolve.convert` has stored in blocks of as many clusters are taken so.
+        Clustering reads A once. If `rowsolve.convert` has stored the rows in blocks of the same number of clusters,
+        these blocks are used.
     metric : {"direction", "euclidean", "jaccard", "hamming"}
-        How rows are compared; ``"euclidean"`` is the paper to the letter. The last two compare which columns sparse
-        rows touch.
+        The distance between rows; ``"euclidean"`` is that of the paper. The last two compare the sparsity patterns of
+        sparse rows.
     pairing : {"across", "within"}
-        ``"across"``, the paper's: one row of each cluster. ``"within"``: the rows of a block are all of one cluster
-        (for sparse rows clustered by pattern: Pomparău and Popa 2014; nothing fills in, since only rows of A are
-        ever used). Far faster on tight clusters of consistent
-        equations, because differences of nearly parallel rows expose the weak directions; but with noise in b
-        it hovers further away from the least-squares solution.
+        ``"across"``, as in the paper: a block has one row of each cluster. ``"within"``: all rows of a block are from
+        one cluster (for sparse rows clustered by pattern: Pomparău and Popa 2014; there is no fill-in, since only rows
+        of A are used). ``"within"`` is much faster for tight clusters and a consistent system, because differences of
+        nearly parallel rows determine the weak directions; but if b is noisy, x fluctuates further away from the
+        least-squares solution.
     block_size : int or None
-        For ``"within"``; None stands for `n_clusters`. Blocks across are as large as there are clusters.
+        For ``"within"``; None stands for `n_clusters`. With ``"across"`` a block has `n_clusters` rows.
     n_directions : int
-        Remember so many directions: fewer rows on hard systems (see `rowsolve.methods.oblivious.Oblivious`).
+        Size of the memory, which saves rows on ill-conditioned systems (see `rowsolve.methods.oblivious.Oblivious`).
     """
 
     n_clusters: int = 4

@@ -1,4 +1,4 @@
-"""Greedy choice of rows by sketched distances, inside the furthest cluster: the paper's first method."""
+"""Greedy choice of rows by sketched distances, within the furthest cluster: the paper's first method."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ __all__ = ["ClusterJL"]
 
 @dataclass(frozen=True)
 class ClusterJL(RowMethod):
-    """Pick the cluster whose centroid equation is furthest, then proceed as `JL` inside it (Li, Mo and Ye 2016).
+    """Choose the cluster whose centroid equation is furthest from x, then a row of it as `JL` (Li, Mo and Ye 2016).
 
-    The paper leaves the right-hand side of a centroid open; here it is the mean of the b of its rows (signed
-    and normalised like them), which the solution of a consistent system satisfies. Reads A twice
-    beforehand: to cluster, then to sketch.
+    The paper does not define the right-hand side of a centroid; here it is the mean of the b of its rows (with their
+    signs and normalised like them), which the solution of a consistent system satisfies. A is read twice beforehand,
+    to cluster the rows and to sketch them.
 
     Parameters
     ----------
     n_clusters : int
     sketch_size, n_candidates : int or None
-        As for `JL`. A cluster of no more than `n_candidates` rows is scored whole.
+        As for `JL`. In a cluster of at most `n_candidates` rows all rows are candidates.
     metric : {"direction", "euclidean"}
-        How rows are compared; ``"euclidean"`` is the paper to the letter.
+        The distance between rows; ``"euclidean"`` is that of the paper.
     """
 
     n_clusters: int = 4
@@ -35,7 +35,7 @@ class ClusterJL(RowMethod):
     metric: Literal["direction", "euclidean"] = "direction"
 
     name: ClassVar[str] = "cluster-jl"
-    summary: ClassVar[str] = "as jl, but candidates come from the furthest cluster"
+    summary: ClassVar[str] = "as jl, with candidates from the furthest cluster"
     citation: ClassVar[str] = "Li, Mo and Ye 2016 (the paper's RKA-Cluster-JL)"
     plan_type: ClassVar[type[SketchedPlan]] = SketchedPlan
     can: ClassVar[Capabilities] = Capabilities(bounds=True, in_chunks=False)

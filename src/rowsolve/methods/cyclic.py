@@ -1,4 +1,4 @@
-"""Kaczmarz's own method: the rows in their order."""
+"""The classical Kaczmarz method: the rows in their order."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class _Plan(ObliviousPlan):
 
 @dataclass(frozen=True)
 class Cyclic(Oblivious):
-    """Project on rows 0, 1, 2, … and start again (Kaczmarz 1937).
+    """Project on rows 0, 1, 2, …, repeatedly (Kaczmarz 1937).
 
-    Reads memory in the order it likes best. Slow when neighbouring rows are alike; rows far behind are not
-    seen before the first ones have been used, so a fresh-row check that fails sends it on.
+    The rows are read in the order of memory, which is fastest. Convergence is slow if neighbouring rows are nearly
+    parallel. The last rows are not used before all others, so the solve continues if a check of fresh rows fails.
 
     Parameters
     ----------
     n_directions : int
-        Remember so many directions: fewer rows on hard systems (see `rowsolve.methods.oblivious.Oblivious`).
+        Size of the memory, which saves rows on ill-conditioned systems (see `rowsolve.methods.oblivious.Oblivious`).
     """
 
     name: ClassVar[str] = "cyclic"
@@ -39,11 +39,11 @@ class Cyclic(Oblivious):
     can: ClassVar[Capabilities] = Oblivious.can._replace(in_given_order=True)
 
     def prepare(self, system, rng):
-        """Nothing to prepare."""
+        """Return a plan; read no rows."""
         return _Plan(system)
 
     def draw(self, plan, n_rows, rng):
-        """Take the next `n_rows` rows."""
+        """Return the next `n_rows` rows."""
         order = (plan.next_row + np.arange(n_rows)) % plan.system.n_rows
         plan.next_row = int(order[-1] + 1) % plan.system.n_rows
         return order, ONE_BY_ONE

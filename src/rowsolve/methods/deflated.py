@@ -1,4 +1,4 @@
-"""Kaczmarz with known equations: combinations of rows that are kept, so that the others act through the rest."""
+"""Kaczmarz with deflation: combinations of rows are kept satisfied while x is projected on random rows."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from rowsolve.policy.least_squares import worth_a_look
 
 __all__ = ["Deflated"]
 
-CLUSTERS, EQUATIONS = 16, 64  # if nothing is asked for: more known equations than clusters do no harm
+CLUSTERS, EQUATIONS = 16, 64  # defaults: more known equations than there are clusters do no harm
 SAMPLE = 3  # rows that are clustered, in p: their centroids are equations too, nearly those of all rows
 FEWEST = 32  # of them, for each cluster
 ROWS_FOR_ONE = 3  # sampled rows for each combination of them
-# Rows of the pack, in p: more save next to no steps, and to find the part of a row inside costs many steps.
+# Rows of the pack, in p: more save hardly any steps, and the inner part of a row costs as much as many steps.
 PACK = 8
-IN_CACHE = 1_000_000  # numbers: so many rows are there still when they are projected on after their parts were found
-GROWTH = 4  # after each round the pack grows by one in so many, so that a long run gets to see all rows
+IN_CACHE = 1_000_000  # numbers: so many stay in cache from the computation of the inner parts to the projection
+GROWTH = 4  # after each round the pack grows by 1 / GROWTH, so that a long run uses all rows
 # Rounding of a mean, for each row in it. (Of m equal rows, where it is worst, it was m / 12 units; a row is allowed 8.)
 EPS_OF_A_SUM = float(np.finfo(float).eps) / 64
 # Squared singular value, relative to the largest, below which an equation follows from the others up to rounding.
@@ -36,7 +36,10 @@ DEPENDENT = 1e-8
 
 
 class _Plan(ObliviousPlan):
-    """Equations ``basis @ x = targets`` that are kept, and a pack of rows that act through their part outside."""
+    """Known equations ``basis @ x = targets``, and a pack of rows of which only the part orthogonal to basis is used.
+
+    The inner part of a row is its part in the span of the basis.
+    """
 
     def __init__(self, system, known, eps):
         basis, self.targets = known
@@ -51,11 +54,11 @@ class _Plan(ObliviousPlan):
         self.known, self.sum_of_ratios, self.n_known = np.zeros(system.n_rows, dtype=bool), 0.0, 0
 
     def grow(self):
-        """Take a quarter more rows into the pack."""
+        """Extend the pack by a quarter."""
         self.n_in_pack = min(self.n_in_pack + self.n_in_pack // GROWTH, self.system.n_rows)
 
     def know(self, order):
-        """Find the parts inside of those rows in `order` that are new."""
+        """Compute the inner parts of the rows in `order` for which they are not known yet."""
         new = np.unique(order[~self.known[order]])
         if not new.size:
             return
@@ -68,11 +71,11 @@ class _Plan(ObliviousPlan):
         self.known[new] = True
         self.n_known += new.size
         self.sum_of_ratios += float(ratios.sum())
-        # A row moves x further than its distance is, because it acts through its part outside.
+        # A step is longer than the distance of its row, because only the part orthogonal to the basis is used.
         self.rounding = math.sqrt(self.sum_of_ratios / self.n_known)
 
     def project_once(self, order, sizes, iterates, drops):
-        """Project on the known equations, then on the rows in `order` without leaving them."""
+        """Project on the known equations, then on the rows in `order` while the known equations stay satisfied."""
         lift(self.basis, self.targets, iterates, self.lifted, self.known_drops)
         n_chunks = math.ceil(order.size * self.system.entries_per_row / IN_CACHE)
         if n_chunks < 2 or self.known[order].all():
@@ -102,7 +105,7 @@ class _Plan(ObliviousPlan):
 
     @property
     def parts_known(self):
-        """The parts inside of the rows whose parts are known."""
+        """The inner parts of the rows for which they are known."""
         return self.rows.parts[self.known]
 
     @parts_known.setter
@@ -127,33 +130,33 @@ class _Plan(ObliviousPlan):
 
 @dataclass(frozen=True)
 class Deflated(Oblivious):
-    """Keep r known equations ``Q x = y`` while random rows act through their part outside the span of Q.
+    """Project on random rows, orthogonally to the span of Q, while r known equations ``Q x = y`` stay satisfied.
 
-    Any combination of equations is an equation. Clusters of rows, or a sample of rows, supply combinations in the
-    directions that (nearly) all rows share, which are what makes all others slow. Deflation is how conjugate
-    gradients get rid of such directions (Nicolaides 1987); here, with orthonormal Q and ``w_i = Q a_i``,
+    Any linear combination of equations is an equation. Clusters of rows, or a sample of rows, supply combinations in
+    the common directions of (nearly) all rows, which slow down the convergence in all other directions. Deflation
+    removes such directions from conjugate gradients (Nicolaides 1987); here, with orthonormal Q and ``w_i = Q a_i``,
     a step is ``x += (b_i - <a_i, x>) / (norm(a_i)**2 - norm(w_i)**2) * (a_i - Q' w_i)``. It costs O(p + r), because
-    ``a_i - Q' w_i`` is never formed. The known equations are satisfied anew before every burst.
+    ``a_i - Q' w_i`` is never formed. x is projected on the known equations before every burst.
 
-    The first time that a row is used its ``w_i`` is found, which costs about ``r / 8`` steps. So rows come from a pack
-    of 8 p random ones; when all have been used it grows by a quarter.
+    The first time that a row is used its ``w_i`` is computed, which costs about ``r / 8`` steps. So rows are taken from
+    a pack of 8 p random rows; when all of these have been used, the pack grows by a quarter.
 
     Parameters
     ----------
     source : {"clusters", "rows"}
         ``"clusters"``: the centroid equations (mean of rows, mean of their b) of online k-means by direction, over 3 p
-        random rows. For rows in tight clusters, however tight. ``"rows"``: the leading right singular vectors of a
-        sample of rows, which are combinations of these; it reads three rows for each. For A with outlying singular
-        values.
+        random rows, for rows in clusters, however tight. ``"rows"``: the leading right singular vectors of a sample of
+        rows, which are combinations of these rows, for A with a few large singular values; three rows are read for
+        each equation.
     n_clusters : int or None
-        For ``"clusters"``; None stands for 16, or a quarter of the columns if that is less. More than
-        there are do no harm.
+        For ``"clusters"``; None stands for 16, or a quarter of the columns if that is less. A number larger than the
+        actual number of clusters does no harm.
     n_equations : int or None
-        For ``"rows"``: as many as there are outlying singular values, or somewhat more. None stands for those that
-        stand out in a large system where 512 rows show that there are a few and that the others are alike; else for
-        64, or for the number of columns if that is smaller.
+        For ``"rows"``: the number of large singular values, or somewhat more. With None, in a large system in which a
+        sample of 512 rows has a few large singular values and the others are nearly equal, it is the number of large
+        ones; otherwise 64, or the number of columns if that is smaller.
     n_directions : int
-        Remember so many directions: fewer rows on hard systems (see `rowsolve.methods.oblivious.Oblivious`).
+        Size of the memory, which saves rows on ill-conditioned systems (see `rowsolve.methods.oblivious.Oblivious`).
     """
 
     source: Literal["clusters", "rows"] = "clusters"
@@ -161,10 +164,10 @@ class Deflated(Oblivious):
     n_equations: int | None = None
 
     name: ClassVar[str] = "deflated"
-    summary: ClassVar[str] = "random rows without what they share: centroids of clusters, or combinations of a sample"
+    summary: ClassVar[str] = "random rows without their common directions, found from clusters or from a sample of rows"
     citation: ClassVar[str] = "deflation: Nicolaides 1987; with rows and centroids: new here"
     plan_type: ClassVar[type[_Plan]] = _Plan
-    # The known equations would need a target for each right-hand side.
+    # With several b, the known equations would need a target for each right-hand side.
     can: ClassVar[Capabilities] = Oblivious.can._replace(many_b=False)
 
     def __post_init__(self):
@@ -177,7 +180,7 @@ class Deflated(Oblivious):
                     raise ValueError(f"`{name}` is for `source={source!r}`, got `source={self.source!r}`.")
 
     def prepare(self, system, rng):
-        """Find the known equations, unless they are stored with the rows: cluster a sample of these, or combine one."""
+        """Find the known equations, unless they are stored with the rows: cluster or combine a sample of the rows."""
         stored = system.arrangement
         if self.source == "clusters" and stored is not None and self._fits(stored):
             equations, count = _of_unit_norm(stored.centroids, stored.targets), stored.n_clusters
@@ -196,11 +199,11 @@ class Deflated(Oblivious):
         return _Plan(system, known, eps)
 
     def _fits(self, stored) -> bool:
-        """Tell whether equations that are stored with the rows are those that are asked for."""
+        """Return whether the equations that are stored with the rows have the requested parameters."""
         return stored.targets is not None and self.n_clusters in (None, stored.n_clusters)
 
     def _shared(self, system, rng) -> Shared | None:
-        """Return the common directions of the rows, if their number was not given and a look at some costs little."""
+        """Return the common directions of the rows, if their number was not given and a look at some rows is cheap."""
         return look_at_spectrum(system, rng).shared if self.n_equations is None and worth_a_look(system) else None
 
     def _n_combinations(self, system):
@@ -213,7 +216,7 @@ class Deflated(Oblivious):
         return self.n_equations or min(EQUATIONS, most)
 
     def draw(self, plan, n_rows, rng):
-        """Draw `n_rows` rows of the pack, each once before any comes again and before the pack grows."""
+        """Draw `n_rows` rows of the pack without replacement; when it is exhausted, it grows."""
         order, done = np.empty(n_rows, np.int64), 0
         while done < n_rows:
             if plan.next_card == plan.n_in_pack:

@@ -1,4 +1,4 @@
-"""Solve a sample of the equations exactly, and look whether the others agree."""
+"""Solve a sample of the equations exactly; the other rows are only used for a check."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ __all__ = ["Direct"]
 
 _EPS = float(np.finfo(float).eps)
 _POLISHING = 3  # steps at most; each gains as many digits as the factor has
-_SPARE = 16  # rows beyond p, which tell the noise
-_SPARE_SHARE = 0.2  # more of them make a sample better conditioned
-_VECTORS = 8  # that tell how noise spreads to x
-_LEAST_RCOND = 1e-13  # of p rows, below which x is mere rounding, and the noise that it leaves too
-_ROUNDING = 64.0  # units of rounding, times the norm of x, that a row may be off without any noise
+_SPARE = 16  # rows beyond p, from which the noise is estimated
+_SPARE_SHARE = 0.2  # of p: with more rows a sample is better conditioned
+_VECTORS = 8  # random vectors, from which the effect of noise on x is estimated
+_LEAST_RCOND = 1e-13  # of p rows, below which x and the estimated noise are dominated by rounding
+_ROUNDING = 64.0  # units of rounding, times the norm of x: distances of rows below that are not noise
 
 
 @dataclass(frozen=True)
 class Direct(StepMethod):
-    """Solve p random equations by an LU factorization; some more tell the noise.
+    """Solve p random equations by an LU factorization; estimate the error from a few more rows.
 
-    For consistent equations and up to a few thousand columns little is faster, whatever the condition of A: the other
-    rows are never read, but for a check. The error of x is estimated from the rows beyond p: they miss x by some noise,
-    if only of rounding, which the inverse spreads to x. Where p rows are too ill-conditioned, ``1.2 p`` are factored
-    (by Cholesky or QR). If these leave some directions of x open, one pass looks for rows that do not, and these are
-    taken as well; if there are none, x is the solution nearest to x0. Where that takes all rows, x is their
-    least-squares solution.
+    For a consistent system with up to a few thousand columns few methods are faster, whatever the condition number of
+    A: the other rows are only read for a check. The error of x is estimated from the residual of the rows beyond p,
+    due to noise or rounding, and the amplification of this residual by the inverse. If the p rows are too
+    ill-conditioned, ``1.2 p`` rows are factored (by Cholesky or QR). If these do not determine x in some directions,
+    one pass over the data finds rows that do, and these are added; if there are none, x is the solution nearest to
+    `x0`. If the sample then has all rows, x is their least-squares solution.
     """
 
     name: ClassVar[str] = "direct"
-    summary: ClassVar[str] = "solve a random sample of the equations exactly; for consistent equations"
+    summary: ClassVar[str] = "exact solution of a random sample of the equations; for consistent systems"
     citation: ClassVar[str] = "RKA-Block of the paper with one block of p rows or more"
     can: ClassVar[Capabilities] = Capabilities(many_b=True)
 
     def steps(self, system, x0, tolerance, rng, probe=None):
-        """Yield once."""
+        """Yield a single step."""
         system.make_sure_of_room(8.0 * SQUARES * system.n_columns**2, "a factor of a sample of the rows")
-        with np.errstate(all="ignore"):  # an x out of range is told by its error
+        with np.errstate(all="ignore"):  # an x that overflows has an infinite error
             step = None
             system.clock.make_sure_of_time(system.n_columns**3)  # LU, and solves with many vectors
             if system.n_rows >= system.n_columns + _SPARE:
@@ -61,7 +61,7 @@ class Direct(StepMethod):
 
 
 def _square(system: System, x0: np.ndarray, tolerance: Tolerance, rng: np.random.Generator) -> Step | None:
-    """Solve p equations; None if they turn out too ill-conditioned for the tolerance."""
+    """Solve p equations; return None if they are too ill-conditioned for the tolerance."""
     from scipy.linalg import blas, lapack
 
     p = system.n_columns
@@ -79,7 +79,7 @@ def _square(system: System, x0: np.ndarray, tolerance: Tolerance, rng: np.random
         return lapack.dgetrs(lu, pivots, right, trans=transposed)[0]  # of the transpose, since LAPACK takes columns
 
     def product(rows: np.ndarray, x: np.ndarray) -> Any:
-        return blas.dgemm(1.0, rows.T, x, trans_a=1)  # numpy's BLAS has threads of its own, which would be in the way
+        return blas.dgemm(1.0, rows.T, x, trans_a=1)  # numpy's BLAS has its own threads, which would compete with these
 
     starts = np.atleast_2d(x0)
     x = np.array(starts.T, order="F")  # one column for each right-hand side
@@ -90,7 +90,7 @@ def _square(system: System, x0: np.ndarray, tolerance: Tolerance, rng: np.random
         if (left <= 0.01 * allowed).all():
             break
         x += change
-    # A spare row is off by its own noise and by that of the square, spread to x.
+    # The residual of a spare row has its own noise and that of the p rows, through x.
     spread_to_spare = np.sum(solve(spare.T, transposed=0) ** 2, axis=0)
     off = (b[p:] - product(spare, x)) ** 2 / (1.0 + spread_to_spare[:, None])
     noise = np.sqrt(np.mean(off, axis=0))
@@ -102,7 +102,7 @@ def _square(system: System, x0: np.ndarray, tolerance: Tolerance, rng: np.random
 
 
 def _overdetermined(system: System, x0: np.ndarray, tolerance: Tolerance, rng: np.random.Generator) -> Step:
-    """Solve some more than p equations, or all that there are."""
+    """Solve somewhat more than p equations, or all equations."""
     n, p = system.n_rows, system.n_columns
     order = np.sort(system.sample(min(n, p + math.ceil(_SPARE_SHARE * p) + 2 * _SPARE), rng)[0])
     while True:
@@ -120,7 +120,7 @@ def _overdetermined(system: System, x0: np.ndarray, tolerance: Tolerance, rng: n
     n_sample = order.size
     x, rounding, floor, noise = _polished(sample, factor, x0, tolerance, rng)
     spread = noise * factor.spread
-    if n_sample == n and (noise > _ROUNDING * _EPS * norms(x)).any():  # then the weights matter: the rows as they are
+    if n_sample == n and (noise > _ROUNDING * _EPS * norms(x)).any():  # then weights matter: use the rows unscaled
         factor = factor_of(system, np.arange(n))
         x, rounding, floor, noise = _polished(system, factor, x0, tolerance, rng)
     of_noise = spread if n_sample < n else np.zeros(len(x))  # of all rows x is the least-squares solution, noise or not
@@ -138,7 +138,7 @@ def _overdetermined(system: System, x0: np.ndarray, tolerance: Tolerance, rng: n
 def _contradicted(
     sample: Any, factor: Factor, x0: np.ndarray, tolerance: Tolerance, rng: np.random.Generator
 ) -> Step | None:
-    """Return the last step if rows of a sample that leaves directions open contradict each other already."""
+    """Return the last step if a sample is inconsistent although it does not determine x in all directions."""
     x, error, floor, noise = _polished(sample, factor, x0, tolerance, rng)
     of_noise = noise * factor.spread
     allowed = tolerance.at(norms(x), norms(np.atleast_2d(x0)))
@@ -150,13 +150,13 @@ def _contradicted(
 def _polished(
     system: System, factor: Factor, x0: np.ndarray, tolerance: Tolerance, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return x, its error, below what rounding keeps that from falling, and how far a row is off."""
+    """Return x, its error, the level that rounding keeps the error above, and the distance of x from the rows."""
     descent = Descent(system, x0, rng, factor)
     for turn in range(_POLISHING):
         if turn and (descent.error <= descent.rounding(tolerance.eps)).all():
             break
         descent.step()
-        descent.start()  # the sample is in memory: a fresh gradient costs little and forgets no digits
+        descent.start()  # the sample is in memory: a new gradient is cheap and accurate
     x, spare = descent.x, system.n_rows - factor.rank
     floor = np.maximum(descent.rounding(tolerance.eps), tolerance.eps * norms(x))
     return x, descent.error, floor, np.sqrt(descent.residual_sq / spare) if spare > 0 else np.zeros(len(x))

@@ -1,4 +1,4 @@
-"""Randomized extended Kaczmarz: the least-squares solution of contradicting equations."""
+"""Randomized extended Kaczmarz: the least-squares solution of an inconsistent system."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ class _Plan(Plan):
 class Extended(RowMethod):
     """Alternate between a column and a row, each drawn by squared norm (Zouzias and Freris 2013).
 
-    The column step removes from a copy of b what the columns can explain; what is left tends to the part of b that
-    contradicts, and x to the least-squares solution (of least norm) of the rest. It converges where the other
-    methods hover, but each step also reads a column of n numbers, so it costs ``1 + n / p`` rows; and it keeps a
-    transposed copy of A. Reads A twice beforehand.
+    A column step makes a copy of b orthogonal to the column; the copy converges to the residual of the least-squares
+    solution, and x to the least-squares solution of minimum norm. So the method converges for
+    inconsistent systems, for which the other row methods fluctuate. But each step also reads a column of n numbers, and
+    thus costs ``1 + n / p`` rows, and a transposed copy of A is kept. A is read twice beforehand.
     """
 
     name: ClassVar[str] = "extended"
     summary: ClassVar[str] = "a random row and a random column in turn; converges to the least-squares solution"
     citation: ClassVar[str] = "Zouzias and Freris 2013"
-    # It reads columns.
+    # It reads columns, so all rows must be in memory.
     can: ClassVar[Capabilities] = Capabilities(least_squares=True, stored=False)
 
     def prepare(self, system, rng):
@@ -71,7 +71,7 @@ class Extended(RowMethod):
 
 
 def _residual_at(system, x) -> np.ndarray:
-    """Return ``b - A x``: where x is to stay if it is the solution already."""
+    """Return ``b - A x``, with which the steps leave x unchanged if it is the solution."""
     residual = system.b.copy()
 
     def fill(piece, start, stop, _odd):

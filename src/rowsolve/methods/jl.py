@@ -19,7 +19,7 @@ from rowsolve.problem.system import System
 
 __all__ = ["JL", "SketchedPlan", "advance_sketched", "prepare_sketched"]
 
-_BESIDES = 12  # numbers for each row: norms, decks, and what they are made of
+_BESIDES = 12  # numbers for each row: norms, decks, and their workspace
 
 
 class SketchedPlan(Plan):
@@ -67,17 +67,18 @@ class SketchedPlan(Plan):
 
 @dataclass(frozen=True)
 class JL(RowMethod):
-    """Project on the furthest of `n_candidates` random rows, judged by a sketch (Eldar and Needell 2011).
+    """Project on the furthest of `n_candidates` random rows, by sketched distances (Eldar and Needell 2011).
 
     With ``Phi`` of shape (sketch_size, p) and entries N(0, 1/sketch_size), ``alpha_i = Phi a_i`` is computed
     once (one pass over A, ``n * sketch_size`` numbers of memory). Candidates are drawn by squared norm and
     scored by ``abs(b_i - <alpha_i, Phi x>) / norm(alpha_i)``; the best is compared, exactly, with the first
     one drawn.
 
-    The sketch errs by about ``norm(a) norm(x) / sqrt(sketch_size)`` while a residual is about
-    ``norm(a) norm(x* - x) / sqrt(p)``: once x is near ``x*`` the choice is close to random.
-    ``reference="refresh"`` restores it: the exact residuals at a reference point are known, and only the way from
-    there is sketched. Each refresh is a pass over A, so it explains the method rather than speeds it up.
+    The error of the sketch is about ``norm(a) norm(x) / sqrt(sketch_size)``, and a residual is about
+    ``norm(a) norm(x* - x) / sqrt(p)``, so the choice is almost random when x is near ``x*``.
+    ``reference="refresh"`` avoids this: the residuals at a reference point are computed exactly, and only the
+    difference of x from that point is sketched. Each refresh is a pass over A, so it does not make the method faster;
+    it is meant for experiments.
 
     Parameters
     ----------
@@ -86,7 +87,7 @@ class JL(RowMethod):
     n_candidates : int or None
         None stands for p.
     reference : {"origin", "refresh"}
-        Whether x is sketched itself, or its way from the last reference point.
+        Whether x itself is sketched, or its difference from the last reference point.
     refresh_every : int or None
         Steps between two reference points; None stands for p / 10.
     """
@@ -97,7 +98,7 @@ class JL(RowMethod):
     refresh_every: int | None = None
 
     name: ClassVar[str] = "jl"
-    summary: ClassVar[str] = "the furthest of many candidates, by sketched distance"
+    summary: ClassVar[str] = "the furthest of many random rows, by sketched distance"
     citation: ClassVar[str] = "Eldar and Needell 2011 (the paper's RKA-JL)"
     plan_type: ClassVar[type[SketchedPlan]] = SketchedPlan
     can: ClassVar[Capabilities] = Capabilities(bounds=True, in_chunks=False)
@@ -124,14 +125,14 @@ class JL(RowMethod):
 
 
 def check_sketch_parameters(method: Any) -> None:
-    """Raise unless the parameters of a sketch make sense."""
+    """Raise unless the parameters of a sketch are valid."""
     for name in ("sketch_size", "n_candidates"):
         if getattr(method, name) is not None:
             positive_integer(name, getattr(method, name))
 
 
 def prepare_sketched(method, system, rng, groups, clusters) -> SketchedPlan:
-    """Sketch the rows and make a deck of each group; `clusters` supplies centroid equations if not None."""
+    """Sketch the rows and make a deck of each group; `clusters`, if not None, has the centroid equations."""
     p = system.n_columns
     size = method.sketch_size or max(1, math.ceil(4 * math.log(p)))
     n_candidates = method.n_candidates or p
@@ -150,7 +151,7 @@ def prepare_sketched(method, system, rng, groups, clusters) -> SketchedPlan:
         here = Sketch(*map(piece.of, plan.sketch))
         sketch_rows(piece.rows, piece.of(system.b), start, stop, plan.phi, plan.centroids, here, flagged_rows)
 
-    system.pass_over(sketch, times_used=1 + (size + k) // 8)  # several products for each number loaded
+    system.pass_over(sketch, times_used=1 + (size + k) // 8)  # several multiplications for each number loaded
     plan.deck = _decks(groups, plan.sketch)
     norms = np.linalg.norm(plan.centroids, axis=1)
     plan.position = Position(np.zeros(size), np.zeros(k), np.where(norms > 0.0, norms, np.inf))
@@ -158,7 +159,7 @@ def prepare_sketched(method, system, rng, groups, clusters) -> SketchedPlan:
 
 
 def _refresh(plan, x) -> None:
-    """Compute the residuals at `x` (one pass), from where its way is sketched."""
+    """Compute the residuals at `x` (one pass) and make it the reference point."""
     system, residual = plan.system, np.empty(plan.system.n_rows)
 
     def fill(piece, start, stop, _odd):
@@ -171,7 +172,7 @@ def _refresh(plan, x) -> None:
 
 
 def _decks(groups, sketch) -> Deck:
-    """Make alias tables by squared norm inside each group, of its rows that can be candidates."""
+    """Return alias tables by squared norm for each group, of the rows that can be candidates."""
     groups = [rows[sketch.length[rows] > 0.0] for rows in groups]
     members = np.concatenate([*groups, np.empty(0, np.int64)])
     starts = np.cumsum([0, *(rows.size for rows in groups)])
@@ -192,7 +193,7 @@ def advance_sketched(plan, iterates, n_rows, rng, drops) -> np.ndarray:
     if plan.steps_to_refresh is not None:
         n_rows = min(n_rows, 2 * plan.steps_to_refresh)
         _refresh(plan, iterates[0])
-    # Afresh each burst, so that rounding does not pile up.
+    # Computed anew in each burst, so that rounding errors do not accumulate.
     plan.position.sketched[:] = plan.phi @ (iterates[0] - plan.origin)
     plan.position.centroid_gaps[:] = (plan.targets - plan.centroids @ iterates[0]) / plan.position.centroid_norms
     visited = np.empty(2 * max(1, n_rows // 2), np.int64)
@@ -207,7 +208,7 @@ def advance_sketched(plan, iterates, n_rows, rng, drops) -> np.ndarray:
 
 
 def _fetch_and_step(plan, iterates, rng, drops, visited) -> None:  # iterates, drops, visited: INOUT
-    """Do what `greedy_sweep` does when the rows are not in memory: fetch the two rows of each step."""
+    """Do the same as `greedy_sweep` for rows that are not in memory: fetch the two rows of each step."""
     system, workspace = plan.system, min(plan.n_candidates, plan.deck.members.size)
     candidates, uniforms = np.empty(workspace, np.int64), np.empty(workspace)
     drops[:] = 0.0

@@ -1,4 +1,4 @@
-"""Methods whose rows do not depend on x: they can run in chains on several threads, or remember where x has been."""
+"""Methods whose rows do not depend on x, so that they can run in chains on several threads, or with memory."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ __all__ = ["NO_ROWS", "ONE_BY_ONE", "Chains", "Directions", "Oblivious", "Oblivi
 
 NO_ROWS = np.empty(0, np.int64)
 ONE_BY_ONE = np.empty(0, np.int64)  # the sizes of blocks, when there are none
-ROWS_OF_A_ROUND = 128  # of one chain; more cost convergence, fewer cost time at the meetings
-WINDOW_WITH_MEMORY = 3.0  # in p rows: x and the probe follow each their own directions, so their drops are less alike
-AT_ONCE = 4  # dense rows that are measured together although they are projected on one by one
-LOOKS_PER_NUMBER = 0.1  # at a word of memory, in the time in which a row method uses a number
-LEAST_WORK = 1_000_000  # numbers read in a burst of one chain: less is done before a second thread has woken up
+ROWS_OF_A_ROUND = 128  # of one chain; with more, convergence is slower; with fewer, combining takes longer
+WINDOW_WITH_MEMORY = 3.0  # in p rows: x and the probe have their own directions, so their drops differ more
+AT_ONCE = 4  # dense rows whose products are computed together although they are projected on one by one
+LOOKS_PER_NUMBER = 0.1  # at a word of memory, in the time that a row method takes for a number
+LEAST_WORK = 1_000_000  # numbers read in a burst of one chain: fewer take less time than a second thread needs to start
 
 
 class ObliviousPlan(Plan):
-    """The rows to project on; the chains to share them out to, if they pay; the directions to remember, if any.
+    """The rows to project on; the chains that they are distributed to, if that pays; the memory, if any.
 
-    `n_extra` is how many numbers the vectors that the rows act on have more than x (see `DeflatedRows`).
+    `n_extra` is the number of entries that the vectors which rows act on have in addition to x (see `DeflatedRows`).
     """
 
     def __init__(self, system: System, block_size: int = 1, n_extra: int = 0) -> None:
@@ -52,13 +52,13 @@ class ObliviousPlan(Plan):
         self.directions: Directions | None = None
 
     def take_over(self, before: Any) -> None:
-        """Keep the directions."""
+        """Keep the memory of the plan before."""
         super().take_over(before)
         self.directions, self.window = before.directions, before.window
 
     @property
     def takes_shortcuts(self) -> bool:
-        """Whether chains are brought together or directions followed."""
+        """Whether x is moved by a combination of chains or by memory."""
         return self.agreeing and (self.chains is not None or self.directions is not None)
 
     def project(self, order: np.ndarray, sizes: np.ndarray, iterates: np.ndarray, drops: np.ndarray) -> None:
@@ -69,7 +69,7 @@ class ObliviousPlan(Plan):
             self.project_once(order, sizes, iterates, drops)
 
     def project_once(self, order: np.ndarray, sizes: np.ndarray, iterates: np.ndarray, drops: np.ndarray) -> None:
-        """Do it without a look at earlier moves."""
+        """Project on the rows in `order` without memory."""
         if self.system.n_rhs > 1:
             _project_many(self.system, self.rows, self.b, self.system.facts.b_magnitude, order, sizes, iterates, drops)
         elif self.chains is not None and self.agreeing:
@@ -84,11 +84,11 @@ class ObliviousPlan(Plan):
     derived = (*Plan.derived, "rows", "b", "width", "workspace", "directions")
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
+        """Return the state for a checkpoint."""
         return {**super().state(), "directions": packed(self.directions)}
 
     def restore(self, state: Any) -> None:
-        """Take over a state."""
+        """Set the state to one that `state` returned."""
         check_keys(state, (*self.saved, "others", "directions"))
         super().restore({key: value for key, value in state.items() if key != "directions"})
         if state["directions"] is not None:
@@ -104,15 +104,16 @@ class ObliviousPlan(Plan):
 
 @dataclass(frozen=True)
 class Oblivious(RowMethod):
-    """A method that draws rows without looking at x.
+    """A method that draws rows independently of x.
 
     Parameters
     ----------
     n_directions : int
-        How many directions to remember. After every p / 2 rows or so, x goes to the best point that their move and
-        the directions remembered span together (see `rowsolve.kernels.memory`). A well-conditioned system gains little
-        by it; with tight clusters or outlying singular values it takes far fewer rows. It holds for equations that
-        agree, and rests when they seem not to. With memory, the rows are not shared out to threads.
+        The size of the memory. After about every p / 2 rows, x is moved to the best point in the span of the last move
+        and the directions in memory (see `rowsolve.kernels.memory`). This saves few rows if A is well-conditioned, but
+        many if the rows are in tight clusters or if A has a few large singular values. Memory assumes a consistent
+        system and is not used while the system seems inconsistent. With memory, the rows are not distributed to
+        threads.
     """
 
     n_directions: int = field(default=0, kw_only=True)
@@ -151,12 +152,12 @@ class Oblivious(RowMethod):
 
 
 class Chains:
-    """One chain for each thread, and the arrays they work in. See `rowsolve.kernels.chains`."""
+    """One chain for each thread, and their workspace. See `rowsolve.kernels.chains`."""
 
     def __init__(self, plan: ObliviousPlan, n_chains: int) -> None:
         self.n_chains, p = n_chains, plan.system.n_columns
         self.legs, self.posts, self.workspaces = chains.chain_rooms(n_chains, plan.width, plan.workspace.scale.size)
-        # Sparse rows: bringing the chains together must not cost more than running them.
+        # Sparse rows: combining the chains must not cost more than running them.
         rows = max(min(ROWS_OF_A_ROUND, p // (4 * n_chains)), 8 * p / plan.system.entries_per_row)
         self.units_of_a_round = max(1, int(rows / plan.rows_per_step))
         self.patience = int(LOOKS_PER_NUMBER * self.units_of_a_round * plan.rows_per_step * plan.work_per_row)
@@ -178,16 +179,17 @@ class Chains:
 
 
 def chains_pay(method: Method, n_columns: int, entries_per_row: float, threads: int) -> bool:
-    """Tell whether `method` is to run in chains: on several threads, in bursts long enough for more than one.
+    """Return whether `method` runs in chains: with several threads, if its bursts are long enough for more than one.
 
-    Not with memory: where that helps, the moves of several chains are much alike, and one gets further with it.
+    With memory it does not: where memory helps, the moves of several chains are nearly parallel, and a single chain
+    with memory converges faster.
     """
     work = max(n_columns, 64) * entries_per_row
     return isinstance(method, Oblivious) and not method.n_directions and threads > 1 and work >= LEAST_WORK
 
 
 class Directions:
-    """Directions in which x and the probe have gone as far as it pays. See `rowsolve.kernels.memory`."""
+    """The memory: directions in which the errors of x and of the probe are minimal. See `rowsolve.kernels.memory`."""
 
     def __init__(self, plan: ObliviousPlan, count: int) -> None:
         p, entries, n_vectors = plan.system.n_columns, plan.system.entries_per_row, plan.system.n_rhs + 1
@@ -199,7 +201,7 @@ class Directions:
 
     def project(self, plan: ObliviousPlan, order, sizes, iterates, drops) -> None:
         """Project on the rows in `order`, in rounds, with a step with memory after each; fill `drops`."""
-        if not np.array_equal(self.end, iterates):  # others have moved them: the errors are not orthogonal any more
+        if not np.array_equal(self.end, iterates):  # they were changed elsewhere: the errors are no longer orthogonal
             self.n_followed = 0
         total = np.zeros_like(drops)
         for rows, blocks in self._rounds(order, sizes):
@@ -219,9 +221,9 @@ class Directions:
             yield order[edges[units[0]] : edges[units[-1] + 1]], sizes[units]
 
     def _follow(self, start, iterates, drops) -> None:
-        """Go on from `iterates` to the best points, unless the moves from `start` have nothing new; change `drops`.
+        """Move `iterates` to the best points, unless the moves from `start` are in the memory's span; update `drops`.
 
-        The probe's error is known: if it grows, rounding has spoiled the directions.
+        The error of the probe is known: if it increases, the directions are inaccurate because of rounding.
         """
         count = self.kept.shape[1]
         n_kept, place = min(self.n_followed, count), self.n_followed % count
@@ -240,12 +242,12 @@ class Directions:
     derived: ClassVar[tuple[str, ...]] = ("best", "gains", "rows_of_a_round")
 
     def state(self) -> dict[str, Any]:
-        """Return the directions, and where they have led."""
+        """Return the directions, and the iterates after the last step."""
         return state_of(self)
 
     @classmethod
     def from_state(cls, plan: ObliviousPlan, state: Any) -> Directions:
-        """Return these directions."""
+        """Return the memory with that state."""
         check_keys(state, cls.saved)
         kept = cls.saved["kept"](state["kept"], plan.system.sizes)
         if not kept.shape[1]:
@@ -256,7 +258,7 @@ class Directions:
 
 
 def sweep_rows(system: System, order: np.ndarray, iterates: np.ndarray, drops: np.ndarray) -> None:
-    """Project the x of each right-hand side, and the probe, onto the rows in `order`, one by one; add to `drops`."""
+    """Project the x of each right-hand side, and the probe, on the rows in `order`, one by one; add to `drops`."""
     own = np.empty_like(drops)
     for part in system.parts(order):
         if system.n_rhs == 1:
@@ -276,7 +278,7 @@ def sweep_rows(system: System, order: np.ndarray, iterates: np.ndarray, drops: n
 
 
 def _project_many(system: System, rows: Any, b: np.ndarray, b_magnitude, order, sizes, iterates, drops) -> None:
-    """Let each thread take some of the iterates, an even number, over all rows: so the bits are always the same."""
+    """Project an even number of the iterates on all rows in each thread, so that results are always the same."""
     in_turn = sizes is ONE_BY_ONE
     if in_turn:  # products of sparse rows with each other do not pay
         at_once = 1 if isinstance(rows, CSRRows) else AT_ONCE

@@ -31,7 +31,7 @@ class _Plan(ObliviousPlan):
 
     @property
     def partition(self):
-        """All blocks in one list, and where each begins."""
+        """The rows of all blocks, concatenated, and the index at which each block starts."""
         sizes = [block.size for block in self.blocks]
         return np.concatenate([NO_ROWS, *self.blocks]), np.cumsum([0, *sizes])
 
@@ -43,7 +43,7 @@ class _Plan(ObliviousPlan):
 
     @property
     def mixed(self):
-        """The rows and b, if they are not those of A."""
+        """The transformed rows and b, or None if those of A are used."""
         return None if self.rows is self.system.rows else (self.rows.values, self.b)
 
     @mixed.setter
@@ -72,13 +72,13 @@ class Paving(Oblivious):
     Parameters
     ----------
     kind : {"random", "incoherent", "subset", "cluster"}
-        How the partition is made, see `rowsolve.pave`. ``"incoherent"`` works on an orthogonal transform of the rows, a
-        dense copy of A, which does not change the solution.
+        The kind of partition, see `rowsolve.pave`. ``"incoherent"`` uses an orthogonal transform of the rows, a dense
+        copy of A, which does not change the solution.
     n_blocks : int or None
-        None stands for the squared spectral norm of the normalised rows, which makes blocks of somewhat fewer than p
-        rows. A block of t rows costs about ``t**2 p / 2`` operations each time.
+        None stands for the squared spectral norm of the normalised rows, which gives blocks of somewhat fewer than p
+        rows. A projection on a block of t rows takes about ``t**2 p / 2`` operations.
     n_directions : int
-        Remember so many directions: fewer rows on hard systems (see `rowsolve.methods.oblivious.Oblivious`).
+        Size of the memory, which saves rows on ill-conditioned systems (see `rowsolve.methods.oblivious.Oblivious`).
     """
 
     kind: Literal["random", "incoherent", "subset", "cluster"] = "random"
@@ -96,7 +96,7 @@ class Paving(Oblivious):
             positive_integer("n_blocks", self.n_blocks)
 
     def prepare(self, system, rng):
-        """Partition the rows: at least one pass, and for ``"incoherent"`` another."""
+        """Partition the rows (at least one pass, and another one for ``"incoherent"``)."""
         blocks = blocks_of(system, self.kind, self.n_blocks, rng)
         size = max((block.size for block in blocks), default=1)
         plan = _Plan(system, size)

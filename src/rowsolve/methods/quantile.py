@@ -1,4 +1,4 @@
-"""Kaczmarz steps that leave out rows too far away: for right-hand sides of which a few are grossly wrong."""
+"""Kaczmarz steps that skip distant rows: for a b with a few outliers."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from rowsolve.methods.base import Plan, RowMethod, number_between
 
 __all__ = ["Quantile"]
 
-FIRST_SAMPLE = 64  # rows whose distances make the first level
-PACE = 0.05  # by which a row moves the logarithm of the level: the last 20 rows or so count
-FAST_PACE = 2.0  # over p, for few columns: the level must follow an error that falls by e in 2 p rows
+FIRST_SAMPLE = 64  # rows from whose distances the first level is computed
+PACE = 0.05  # by which a row moves the logarithm of the level, which thus depends on about the last 20 rows
+FAST_PACE = 2.0  # over p, for few columns: the level must follow an error that decreases by a factor of e in 2 p rows
 _EPS = float(np.finfo(float).eps)
 
 
@@ -28,7 +28,7 @@ class _Plan(Plan):
     gate: Gate | None = None
 
     def take_over(self, before):
-        """Keep the level of the gate."""
+        """Keep the level of the plan before."""
         super().take_over(before)
         self.gate = before.gate
 
@@ -42,37 +42,39 @@ class _Plan(Plan):
 
 @dataclass(frozen=True)
 class Quantile(RowMethod):
-    """Skip rows far away: solve ``A x = b`` although some entries of b are grossly wrong (Haddock et al. 2022).
+    """Project on random rows, but skip distant ones: for a b with a few outliers (Haddock et al. 2022).
 
-    Rows are visited in random order, each once before any comes again. A row is used if its distance
-    ``abs(b_i - <a_i, x>) / norm(a_i)`` is at most `slack` times the `quantile` of the distances lately measured.
-    Wrong rows stay where they are while the others come near, so sooner or later they are always skipped; x then
-    converges to the solution of the right ones, as fast as without the others. The quantile follows every row by a
-    small factor up or down, so a row is read once, whether it is used or not. Reads 64 rows beforehand.
+    Rows are visited in random order, without replacement until all have been visited. A row is used if its distance
+    ``abs(b_i - <a_i, x>) / norm(a_i)`` is at most `slack` times the `quantile` of the most recent distances. The
+    distances of the other rows decrease while those of outliers do not, so from some point on outliers are always
+    skipped, and x converges to the solution of the other rows, as fast as without outliers. The quantile is updated
+    with every row by a small factor up or down, so a row is read once, whether it is used or not. 64 rows are read
+    beforehand.
 
-    The rows that x contradicts at the end are in ``solution.rows_off``. With plain noise in b all rows are off a
-    little, and no x satisfies most of them: the status is then ``INCONSISTENT``.
+    The outliers found at the end are in ``solution.rows_off``. If all entries of b are noisy, no x satisfies most of
+    the rows, and the status is ``INCONSISTENT``.
 
-    The distances of all rows must shrink together. Where a few rows alone say something of a column (very sparse rows),
-    a wrong one may be believed and the right ones skipped; and wrong rows that agree with each other (nearly the same
-    row many times, off by the same amount) can hold x at their place. The status is then ``INCONSISTENT``.
+    The distances of all rows must decrease together. If only a few rows involve a column (very sparse rows), an outlier
+    may be used and the correct rows skipped; and outliers that are consistent with each other (nearly the same row many
+    times, with the same error in b) may keep x near their own solution. In both cases the status is ``INCONSISTENT``.
 
     Parameters
     ----------
     quantile : float
-        From 0.5 up to, not including, 1. A share of wrong rows near ``1 - quantile`` or above it cannot be told from
-        right ones. For sparse rows with a few wrong ones (2%), 0.9 with a slack of 5 works better than the defaults.
+        At least 0.5 and less than 1. The fraction of outliers must be well below ``1 - quantile``, or they cannot be
+        recognized. For sparse rows with a few outliers (2%), 0.9 with a slack of 5 works better than the defaults.
     slack : float
-        At least 1, which is the published method. More slack skips fewer right rows: to 1e-6 of a normal system with 2%
-        wrong rows the defaults visit 36 p rows, the published method 74 p with ``quantile=0.8`` and 120 p with 0.7, a
-        method without wrong rows 29 p. Too much lets wrong rows in: 3 stands 20% of them, 4 stands 10%.
+        At least 1, which is the published method. With more slack fewer correct rows are skipped: to reach 1e-6 on a
+        normal system with 2% outliers the defaults visit 36 p rows, and the published method visits 74 p rows with
+        ``quantile=0.8`` and 120 p with 0.7; without outliers a row method takes 29 p. With too much slack outliers are
+        used: 3 tolerates 20% of them, 4 tolerates 10%.
     """
 
     quantile: float = 0.5
     slack: float = 3.0
 
     name: ClassVar[str] = "quantile"
-    summary: ClassVar[str] = "one random row at a time, but none far away: a few wrong entries of b do no harm"
+    summary: ClassVar[str] = "one random row at a time, skipping distant rows; tolerates a few outliers in b"
     citation: ClassVar[str] = "Haddock, Needell, Rebrova and Swartworth 2022"
 
     def __post_init__(self):
@@ -81,17 +83,17 @@ class Quantile(RowMethod):
 
     @property
     def max_outlier_fraction(self):
-        """Where as many rows are off, they are no exception."""
+        """The largest fraction of rows that may be outliers."""
         return 1.0 - self.quantile
 
     def prepare(self, system, rng):
-        """Lay out the cards; read nothing."""
+        """Allocate the cards; read no rows."""
         plan = _Plan(system)
         plan.cards = new_cards(system.n_rows)
         return plan
 
     def advance(self, plan, iterates, n_rows, rng, drops):
-        """Visit `n_rows` rows and project on those that are near enough."""
+        """Visit `n_rows` rows and project on those within the allowed distance."""
         system, order = plan.system, np.empty(n_rows, np.int64)
         if plan.gate is None:
             plan.gate = self._gate_at(system, iterates[0], rng)
@@ -102,7 +104,7 @@ class Quantile(RowMethod):
         return order
 
     def _gate_at(self, system, x, rng) -> Gate:
-        """Return a gate with the level of a sample of rows, as far as they have something to say."""
+        """Return a gate whose level is computed from a sample of rows, without odd ones."""
         order = rng.integers(0, system.n_rows, min(FIRST_SAMPLE, system.n_rows))
         found = np.empty(order.size)
         distances(system.rows, system.b, order, x, found, 1.0 / system.facts.norm_b, system.counter.flagged_rows)

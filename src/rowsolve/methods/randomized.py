@@ -14,9 +14,9 @@ from rowsolve.methods.oblivious import NO_ROWS, ONE_BY_ONE, Oblivious, Oblivious
 
 __all__ = ["Randomized"]
 
-AT_LEAST = 1024  # rows drawn at a time: for fewer the call takes longer than the draws
-# Times p rows, half of what it takes if all is well, but no more than so many: rows that are used push the cards, from
-# which they are dealt, out of the cache.
+AT_LEAST = 1024  # rows drawn at a time: with fewer, the overhead of the call dominates
+# Times p rows, half of what a well-conditioned consistent system takes, but at most so many: rows that are used
+# displace the cards, from which rows are dealt, from the cache.
 AHEAD, MOST_AHEAD = 16, 100_000
 
 
@@ -24,7 +24,7 @@ class _Plan(ObliviousPlan):
     deck: Deck | None = None  # for draws by norm
     cards: np.ndarray | None = None  # for draws without replacement
     next_card = 0
-    drawn = NO_ROWS  # rows to come
+    drawn = NO_ROWS  # rows drawn and not used yet
 
     saved: ClassVar[dict[str, Kind]] = {
         **ObliviousPlan.saved,
@@ -42,13 +42,12 @@ class Randomized(Oblivious):
     Parameters
     ----------
     weights : {"norms", "uniform"}
-        ``"norms"`` is the published method and reads A once beforehand; ``"uniform"`` reads nothing
-        beforehand.
+        ``"norms"`` is the published method and reads A once beforehand; ``"uniform"`` reads no rows beforehand.
     replace : bool
-        False visits each row once, in random order, before any comes again (random reshuffling). It needs
-        ``weights="uniform"``.
+        Whether to sample with replacement. If False, all rows are used in random order before any row is used again
+        (random reshuffling), which requires ``weights="uniform"``.
     n_directions : int
-        Remember so many directions: fewer rows on hard systems (see `rowsolve.methods.oblivious.Oblivious`).
+        Size of the memory, which saves rows on ill-conditioned systems (see `rowsolve.methods.oblivious.Oblivious`).
     """
 
     weights: Literal["norms", "uniform"] = "norms"
@@ -70,7 +69,7 @@ class Randomized(Oblivious):
             )
 
     def prepare(self, system, rng):
-        """Compute the norms (one pass) for weighted draws; lay out the cards for draws without replacement."""
+        """Compute the norms (one pass) for weighted draws; allocate the cards for draws without replacement."""
         plan = _Plan(system)
         if self.weights == "norms":
             plan.deck = deck_by_weight(system.norms_sq())

@@ -43,38 +43,41 @@ from rowsolve.problem.system import Part, System
 __all__ = ["Refined"]
 
 _MOST_PASSES = 1e6  # that a factor may cost
-_STALLED = 16.0  # times the passes so far, that a factor may cost even where they seem to gain nothing
+_STALLED = 16.0  # times the passes so far, that a factor may cost even if they have not reduced the error
 _EPS = float(np.finfo(float).eps)
 _FOR_THE_RANK = 0.1  # times the passes so far
 _HALF_OF_THE_DIGITS = 1e-8  # relative error
-_BEYOND = 10.0  # times what rounding explains
-_FEW_DIGITS = 0.01  # an x from the squares of A must be as exact as this to begin with
-_TRIES = 2  # fresh gradients that do not halve the error, before rounding is held responsible
+_BEYOND = 10.0  # times the error that rounding explains
+_FEW_DIGITS = 0.01  # the initial x from the squares of A must be at least this accurate
+_TRIES = 2  # new gradients that do not halve the error, before this is attributed to rounding
 
 
 @dataclass(frozen=True)
 class Refined(StepMethod):
-    """Conjugate gradients on ``A'A x = A'b``, one fused pass a step, preconditioned by R from a sample of rows.
+    """Conjugate gradients on ``A'A x = A'b``, preconditioned by R from a sample of rows, with one pass for each step.
 
-    R is the Cholesky factor (or QR, for an ill-conditioned A) of some rows, or of all where that is cheap, so that
-    ``A R**-1`` is well conditioned and a handful of passes suffice (Rokhlin and Tygert 2008; Avron, Maymounkov and
-    Toledo 2010 with random mixing, which a random sample of rows does without). Reads each row once a step. Converges
-    to the least-squares solution, the one of least norm where A is rank-deficient (from ``x0 = 0``); with `damp` to
-    that of ``norm(A x - b)**2 + damp**2 norm(x)**2``. Where it is cheaper, one pass compresses all rows to ``A'A`` and
-    ``A'b``, from which x is solved for, and another certifies x: see `rowsolve.lstsq.all_rows`.
+    R is the Cholesky factor (or that of a QR decomposition if A is ill-conditioned) of a sample of rows, or of all rows
+    if that is cheap, so that ``A R**-1`` is well-conditioned and a few passes suffice (Rokhlin and Tygert 2008; Avron,
+    Maymounkov and Toledo 2010, who mix the rows at random; here the rows are sampled without mixing). Each step reads
+    each row once. The method converges to the least-squares solution, with ``x0 = 0`` to the one of minimum norm if A
+    is rank-deficient; with `damp` to the minimizer of ``norm(A x - b)**2 + damp**2 norm(x)**2``. If it is cheaper, one
+    pass compresses all rows to ``A'A`` and ``A'b``, from which x is computed, and another pass certifies x: see
+    `rowsolve.lstsq.all_rows`.
 
-    With `bounds` x is the best one within them, or one of them if many are as good. It is found by exchanging free
-    entries on a triangle of all rows, many at a time (Júdice and Pires 1994; see `rowsolve.lstsq.box`), or, where that
-    does not pay, by conjugate gradients over the free entries and projected gradients that tell which these are (Moré
-    and Toraldo 1991; Dostál and Schöberl 2005; see `rowsolve.lstsq.box_descent`).
+    With `bounds` x is the least-squares solution within the bounds, or one of them if there are several. It is computed
+    from a triangle of all rows by exchanging free entries and entries on a bound, many at a time (Júdice and Pires
+    1994; see `rowsolve.lstsq.box`), or, if that does not pay, by conjugate gradients over the free entries and
+    projected gradients that determine which entries are free (Moré and Toraldo 1991; Dostál and Schöberl 2005; see
+    `rowsolve.lstsq.box_descent`).
 
     Parameters
     ----------
     preconditioner : {"auto", "none", "sample", "all"}
-        ``"auto"`` begins without one unless it costs next to nothing or some rows show that the singular values of A
-        decay, sees how fast the error falls, and makes one when that is predicted to pay. If only a few singular values
-        stand out, gradients are shrunk along their directions (see `rowsolve.lstsq.spectrum`).
-        With bounds a factor is always one of all rows, and ``"sample"`` is refused.
+        The rows of which R is the factor. ``"auto"`` begins without a preconditioner unless it is very cheap or a look
+        at some rows shows that the singular values of A decay; it computes one when that is predicted to pay, from the
+        rate at which the error decreases. If only a few singular values are large, gradients are scaled down along
+        their directions instead (see `rowsolve.lstsq.spectrum`).
+        With bounds a factor is always one of all rows, and ``"sample"`` raises an error.
     """
 
     preconditioner: Literal["auto", "none", "sample", "all"] = "auto"
@@ -91,15 +94,15 @@ class Refined(StepMethod):
         """Yield after every pass."""
         if system.bounds is not None and self.preconditioner == "sample":
             raise ValueError(
-                "with `bounds` a factor of a sample of the rows cannot tell which entries of x are on a bound: use "
-                "preconditioner='auto', 'none' or 'all'."
+                "with `bounds` a factor of a sample of the rows does not determine which entries of x are on a bound: "
+                "use preconditioner='auto', 'none' or 'all'."
             )
         if self.preconditioner in ("sample", "all"):
             system.make_sure_of_room(8.0 * SQUARES * system.n_columns**2, "a factor of the rows")
         return _Steps(self, system, x0, tolerance, rng, probe)
 
     def takes_all(self, system: System, digits: float) -> bool:
-        """Tell whether all rows are to be compressed before anything else is tried."""
+        """Return whether all rows are to be compressed at the start."""
         if self.preconditioner not in ("auto", "all"):
             return False
         if self.preconditioner == "all":
@@ -111,9 +114,9 @@ class Refined(StepMethod):
     def _begin(
         self, system: System, x0: np.ndarray, rtol: float, rng: np.random.Generator, probe: np.ndarray | None
     ) -> tuple[Descent, bool]:
-        """Set out from `x0`, or, if some rows are to be factored at once, from what these ask for.
+        """Return a descent from `x0`, or from the solution of a sample of rows if one is factored at the start.
 
-        Return with it whether the singular values of A, but for outliers, may be alike.
+        The second value is whether the singular values of A, except for a few large ones, may be nearly equal.
         """
         if system.bounds is not None:
             return BoxDescent(system, x0, rng), True
@@ -130,22 +133,22 @@ class Refined(StepMethod):
         factor, order = self._factor(system, n_rows, rng)
         if factor.deficient or (factor.spread * factor.lengths.max()) ** 2 * _EPS > _FEW_DIGITS:
             return Descent(system, x0, rng, factor), spectrum.even
-        probe = rng.standard_normal((1, system.n_columns))  # the error of a sample's solution is what noise makes it
+        probe = rng.standard_normal((1, system.n_columns))  # the error of the solution of a sample is due to noise
         factor.spread_noise(probe)
         x0 = _solution_of(system, order, factor, x0)
         return Descent(system, x0, rng, factor, probe=probe[0] / norm(probe[0])), spectrum.even
 
     def _factor(self, system: System, n_rows: int, rng: np.random.Generator) -> tuple[Factor, np.ndarray]:
-        """Factor so many rows, or all if some do not tell all directions apart; return which rows these were."""
+        """Factor `n_rows` rows, or all if these are rank-deficient; return the factor and the rows."""
         whole = np.arange(system.n_rows)
         order = whole if n_rows == system.n_rows else np.sort(system.sample(n_rows, rng)[0])
         factor = factor_of(system, order)
         if factor.deficient and n_rows < system.n_rows:
-            factor, order = factor_of(system, whole), whole  # what is in no row is a matter of all rows
+            factor, order = factor_of(system, whole), whole  # only all rows determine the null space
         return factor, order
 
     def _rank_of(self, descent: Descent, n_steps: int) -> Factor | None:
-        """Where some directions are in no row, find out how many, if that costs little beside the steps taken."""
+        """Return a factor with the rank of A if A is rank-deficient and this is cheap beside the steps so far."""
         system = descent.system
         wanted = self.preconditioner == "auto" and descent.found_null_space
         if wanted and price_of_all(system) <= price_of_passes(system, _FOR_THE_RANK * n_steps):
@@ -157,13 +160,13 @@ class Refined(StepMethod):
         self, descent: Descent, slopes: list[np.ndarray], enough: np.ndarray, rtol: float, rng: np.random.Generator,
         *, even: bool, at_its_end: bool = False,
     ) -> bool:  # fmt: skip
-        """Make a factor if one is wanted and pays: if it costs less than the passes that it saves.
+        """Compute a factor if one is allowed and pays, that is, if it costs less than the passes that it saves.
 
         Return True instead if all rows are to be compressed.
 
-        That it does is clear from the start if the singular values of A are not `even`. And one of all rows, if that of
-        a sample turns out not to be like them: there may be rows far longer than others. Without one the descent may be
-        `at_its_end`, where rounding hides directions that A barely tells apart.
+        A factor pays from the start if the singular values of A are not `even`. All rows are factored if the factor of
+        a sample is not a good preconditioner, for instance because some rows are much longer than others. Without a
+        factor the descent may be `at_its_end` where rounding hides directions with small singular values.
         """
         system, auto = descent.system, self.preconditioner == "auto"
         n_factored = descent.factor.n_rows if descent.factor is not None else 0
@@ -180,22 +183,22 @@ class Refined(StepMethod):
             left = max(_STALLED * len(slopes), TO_BE_SURE)
         elif even or n_factored:
             falls = [float(slope[worst]) for slope in slopes]
-            if descent.is_stuck:  # only when gradients are rounding is it known what the error is
-                cost += FACTOR_PRODUCT * system.n_columns**3  # pivots, and a basis of what no row reaches
+            if descent.is_stuck:  # the error is known only when gradients are dominated by rounding
+                cost += FACTOR_PRODUCT * system.n_columns**3  # pivoting, and a basis of the null space
                 digits = math.log(max(falls[-1], _EPS**2) / (_EPS * max(falls)))
             left = passes_left(system, falls, digits)
-            if len(slopes) > 1:  # they jump up and down: a factor must not cost far more than was spent so far
+            if len(slopes) > 1:  # they fluctuate: a factor must not cost far more than the passes so far
                 left = min(left, _STALLED * len(slopes))
         affordable = system.clock.left / descent.seconds_a_pass  # before the deadline, if there is one
         if auto and not cost <= price_of_passes(system, min(left, affordable, _MOST_PASSES)):
-            return False  # a factor that cannot be made has an infinite price
+            return False  # a factor that cannot be computed has an infinite price
         if n_rows == system.n_rows and cost < math.inf and not descent.squares_fail:
             return True
         if system.bounds is not None:
             return False
         try:
             factor = self._factor(system, n_rows, rng)[0]
-        except TooLong:  # passes can be interrupted: they go on until the deadline
+        except TooLong:  # passes can be interrupted: continue until the deadline
             descent.no_time_for_factor = True
             return False
         descent.precondition(factor)
@@ -204,7 +207,7 @@ class Refined(StepMethod):
 
 
 class _Steps:
-    """The steps of one solve. Its state is in its attributes, so that it can be saved between two of them."""
+    """The steps of one solve. The state is in the attributes, so that it can be saved between two steps."""
 
     def __init__(
         self, method: Refined, system: System, x0: np.ndarray, tolerance: Tolerance, rng: np.random.Generator,
@@ -214,7 +217,7 @@ class _Steps:
         self.probe, self.even = probe, True
         self.descent: Descent | None = None
         self.all_rows: AllRows | None = None  # while they are compressed
-        self.squares_fail = False  # whether that has been in vain
+        self.squares_fail = False  # whether x could not be computed from them
         self.norms_x0, self.tries, self.error_at_start = norms(np.atleast_2d(x0)), 0, np.full(system.n_rhs, math.inf)
         self.slopes: list[np.ndarray] = []
         self.behind = np.ones(system.n_rhs, dtype=bool)
@@ -224,7 +227,7 @@ class _Steps:
         return self
 
     def __next__(self) -> Step:
-        with np.errstate(all="ignore"):  # an x out of range is told by its error
+        with np.errstate(all="ignore"):  # an x that overflows has an infinite error
             if self.descent is None and not self.squares_fail:
                 step = self._at_once()
                 if step is not None:
@@ -241,14 +244,14 @@ class _Steps:
             return self._judge(descent, self.slopes)
 
     def _enough(self, descent: Descent) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the error at which each x need not get better, the one allowed, and what rounding leaves."""
+        """Return the error at which each x is accurate enough, the one allowed, and the one due to rounding."""
         floor = descent.rounding(self.tolerance.eps)
         allowed = self.tolerance.at(norms(descent.x), self.norms_x0)
-        # Far from x* sums in A'r are rounded more.
+        # Far from x* the rounding errors of A'r are larger.
         return np.maximum(allowed, floor if len(self.slopes) > 1 else 0.0), allowed, floor
 
     def _at_once(self) -> Step | None:
-        """Solve a small system; begin to compress all rows, if that is the best there is."""
+        """Solve a small system; otherwise begin to compress all rows if that is fastest."""
         system, rtol = self.system, self.tolerance.rtol
         if self.all_rows is None and self.method.preconditioner in ("auto", "all") and self.probe is None:
             step = by_lapack(system, self.x0, self.tolerance) if self._is_small() else None
@@ -259,13 +262,13 @@ class _Steps:
         return None
 
     def _is_small(self) -> bool:
-        """Tell whether LAPACK takes next to no time."""
+        """Return whether the system is so small that LAPACK takes hardly any time."""
         system = self.system
         small = is_small(system.rows, system.n_rows, system.n_columns, system.n_rhs)
         return system.bounds is None and not system.stored and small and fits_lapack(system)
 
     def _compressor(self) -> AllRows:
-        """Return what solves with all rows; within bounds from where x is, and by QR where squares do not tell x."""
+        """Return an `AllRows`; with bounds it starts from the current x, and uses QR if squares do not determine x."""
         system = self.system
         if system.bounds is None:
             return AllRows(system, self.x0, self.tolerance)
@@ -274,7 +277,7 @@ class _Steps:
         return AllRows(system, start, self.tolerance, by_qr=by_qr)
 
     def _with_all_rows(self, all_rows: AllRows) -> Step | None:
-        """Solve with all rows; None if their squares have lost what is needed: then a triangle has it."""
+        """Solve with all rows, by a triangle if squares do not determine x; return None if that is not possible."""
         step, system = all_rows.step(), self.system
         self.all_rows, self.squares_fail = None, step is None
         if step is not None:
@@ -289,7 +292,7 @@ class _Steps:
         return None
 
     def set_out(self) -> Descent:
-        """Begin with passes."""
+        """Begin the descent, which takes passes over the data."""
         self.descent, self.even = self.method._begin(self.system, self.x0, self.tolerance.rtol, self.rng, self.probe)
         self.descent.squares_fail = self.squares_fail
         return self.descent
@@ -302,16 +305,16 @@ class _Steps:
         return self.descent is not None and self.descent.under_way is not None
 
     def _judge(self, descent: Descent, slopes: list[np.ndarray]) -> Step:
-        """Say how far x is, and whether that is good; make a factor if it is not and one pays."""
+        """Return a step with the error of x, and a status at the end; compute a factor if needed and if it pays."""
         enough, allowed, floor = self._enough(descent)
         self._renew_gradient(descent, slopes, enough)
         uncertain_sq = np.maximum(descent.residual_sq - descent.uncertainty_sq, 0.0)
         self.findings = _findings_of(descent, descent.factor, math.sqrt(float(uncertain_sq.sum())))
-        still = descent.still[:-1][self.behind].all()  # no x can be bettered; the probe may have to tell how good
+        still = descent.still[:-1][self.behind].all()  # no x can be improved; the error may need the probe
         ended = bool(not self.behind.any() or self.tries > _TRIES or (still and descent.probe_is_done))
         error, factor, wanting = np.maximum(descent.error, floor), descent.factor, not still
-        if ended:  # only then is it worth the solves that tell what is inherited
-            floor = descent.rounding(self.tolerance.eps)  # a fresh gradient may have told the probe more
+        if ended:  # only then do the solves for the inherited error pay
+            floor = descent.rounding(self.tolerance.eps)  # a new gradient may have improved the probe
             error = np.maximum.reduce([error, floor, descent.inherited])
             explained = _BEYOND * np.maximum(floor, descent.inherited) * (factor is not None)
             wanting = (error > np.maximum.reduce([allowed, _HALF_OF_THE_DIGITS * norms(descent.x), explained])).any()
@@ -339,14 +342,14 @@ class _Steps:
         return Step(descent.x, np.maximum(descent.error, floor), findings=self.findings)
 
     def _can_be_sure(self) -> bool:
-        """Tell whether all rows together cost little beside the passes so far."""
+        """Return whether all rows at once cost little compared with the passes so far."""
         passes = max(_STALLED * len(self.slopes), TO_BE_SURE)
         return price_of_all(self.system) <= price_of_passes(self.system, passes)
 
     def _renew_gradient(self, descent: Descent, slopes: list[np.ndarray], enough: np.ndarray) -> None:
-        """Find out who is `behind`; compute a gradient anew that was only updated, if that is not good enough."""
+        """Set which x are `behind`; recompute a gradient that was only updated if it is not accurate enough."""
         stalled = (len(slopes) > 2) & (descent.steepness > 0.5 * slopes[-3 if len(slopes) > 2 else 0])
-        no_matter_what = 0.0 if descent.factor is not None else 1e-4  # with a factor only rounding can be in the way
+        no_matter_what = 0.0 if descent.factor is not None else 1e-4  # with a factor only rounding can cause a stall
         tolerated = np.where(stalled, no_matter_what, 0.1) * np.maximum(descent.error, enough)
         self.behind = ~descent.is_below(enough)
         if not descent.fresh and ((descent.drift > tolerated).any() or descent.seems_still):
@@ -354,7 +357,7 @@ class _Steps:
             self.behind = ~descent.is_below(enough)
             worse = (descent.error >= 0.5 * self.error_at_start)[self.behind].any()
             self.tries = self.tries + 1 if worse else 0
-            least = self.error_at_start if descent.factor is not None else math.inf  # so that it comes to an end
+            least = self.error_at_start if descent.factor is not None else math.inf  # so that the loop ends
             self.error_at_start = np.minimum(descent.error, least)
 
     saved: ClassVar[dict[str, Kind]] = {
@@ -377,14 +380,14 @@ class _Steps:
     )
 
     def state(self) -> dict[str, Any]:
-        """Return how far they have got."""
+        """Return the state of the steps."""
         slopes = np.reshape(self.slopes, (-1, self.system.n_rhs))  # in one array
         return {
             **state_of(self), "slopes": slopes, "descent": packed(self.descent), "all_rows": packed(self.all_rows)
         }  # fmt: skip
 
     def restore(self, state: Any) -> None:
-        """Go on from there."""
+        """Continue from a saved state."""
         fill(self, state, self.system.sizes, besides=("descent", "all_rows"))
         kind = Descent if self.system.bounds is None else BoxDescent
         if state["descent"] is not None:
@@ -396,16 +399,16 @@ class _Steps:
 
 
 def _findings_of(descent: Descent, factor: Factor | None, residual_norm: float) -> Findings:
-    """Return what a descent tells of A, and a factor of its rows if there is one."""
+    """Return the findings of a descent, and of a factor of the rows if there is one."""
     if factor is not None:
         return Findings(factor.rank, factor.has_gap, residual_norm=residual_norm)
     return Findings(0 if descent.is_zero else None, residual_norm=residual_norm)
 
 
 def _solution_of(system: System, order: np.ndarray, factor: Factor, x0: np.ndarray) -> np.ndarray:
-    """Return the least-squares solution of the rows in `order` alone, by a step from `x0` with the factor of them.
+    """Return the least-squares solution of the rows in `order`, by a step from `x0` with their factor.
 
-    Noise leaves it as far from that of all rows as it takes a handful of passes to get to.
+    With noise it is about as close to the least-squares solution of all rows as a few passes would get.
     """
     starts, p = np.atleast_2d(x0), system.n_columns
     vectors, b = laid_out(system.rows, np.vstack([starts, np.zeros(p)])), system.b.reshape(system.n_rows, -1)
@@ -418,7 +421,7 @@ def _solution_of(system: System, order: np.ndarray, factor: Factor, x0: np.ndarr
     for part in system.parts(order):
         sums.clear()
         system.in_slices(partial(add, part), 0, part.order.size, part.order.size * system.entries_per_row * len(starts))
-        total += np.sum([sums[start] for start in sorted(sums)], axis=0)  # the same whichever thread was first
+        total += np.sum([sums[start] for start in sorted(sums)], axis=0)  # the same in any order of the threads
     system.counter.add(order.size)
     step = (system.n_rows / order.size) * total[:-1] - system.damp**2 * starts
     factor.solve(step)
