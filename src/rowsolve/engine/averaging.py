@@ -23,11 +23,11 @@ class Averaging:
     Attributes
     ----------
     tails : dict
-        The mean of each, by its column.
+        The mean of each, by the column of b.
     so_far : int
-        How many bursts x took before.
+        The number of bursts before averaging began.
     wanted : int
-        How many are to be averaged.
+        The number of bursts to average over.
     """
 
     def __init__(self, tails: dict[int, Tail], so_far: int, wanted: int, iterates: Iterates, method: Method) -> None:
@@ -37,7 +37,7 @@ class Averaging:
 
     @classmethod
     def of(cls, iterates: Iterates, method: RowMethod) -> Averaging:
-        """Lay out the means: of as many bursts as x took to get here, or of some if that is enough."""
+        """Return means over as many bursts as there were before, or at most 64 if the means do not converge."""
         noisy = [c for c, verdict in enumerate(iterates.verdicts) if verdict is Status.INCONSISTENT]
         tails = {c: Tail(iterates.x.shape[-1]) for c in noisy}
         so_far = iterates.monitor.bursts.n_rows // iterates.monitor.bursts.rows[-1]
@@ -50,11 +50,11 @@ class Averaging:
         return next(iter(self.tails.values()))
 
     def go(self, burst: Burst) -> Status:
-        """Average the iterates of more bursts: the rows of an inconsistent system keep x moving around its mean.
+        """Average the iterates of more bursts: in an inconsistent system x keeps moving around its mean.
 
-        A while will do, unless the mean tends to the least-squares solution: then until it is as good as asked, if that
-        takes no more rows than are allowed. The mean of fewer bursts than x took to get here may be of iterates that
-        are all alike, so no other is called converged.
+        If the mean converges to the least-squares solution, averaging goes on until it is accurate enough, unless that
+        takes more rows than are allowed. Otherwise `wanted` bursts are averaged. Over fewer bursts than there were
+        before averaging, the iterates may be strongly correlated, so such a mean is not called converged.
         """
         tail, clock = self.tail, burst.context.system.clock
         try:
@@ -80,26 +80,26 @@ class Averaging:
                 self._take_mean(c, each, measured=self._converges and tail.count >= self.so_far)
 
     def _bursts_left(self) -> float:
-        """Return how many more are needed, as the error of the mean falls by the square root of their number."""
+        """Return how many more bursts are needed: the error decreases with the square root of their number."""
         monitor, tail = self._iterates.monitor, self.tail
         allowed = monitor.allowed / monitor.margin
         return tail.count * ((tail.error / allowed) ** 2 - 1.0) if allowed > 0.0 else math.inf
 
     @property
     def rows_left(self) -> float:
-        """How many more rows would make the mean as good as asked; NaN if it does not get better by averaging."""
+        """The number of rows until the mean is accurate enough; NaN if averaging does not make it converge."""
         return self._bursts_left() * self._iterates.monitor.bursts.rows[-1] if self._converges else math.nan
 
     @property
     def n_rows(self) -> int:
-        """How many rows the mean is of."""
+        """The number of rows that the mean is taken over."""
         return self.tail.count * self._iterates.monitor.bursts.rows[-1]
 
     def _take_mean(self, c: int, tail: Tail, *, measured: bool) -> None:
-        """Make the mean the x to give back for right-hand side `c`, if there is one to speak of.
+        """Replace the x of right-hand side `c` by the mean, unless the tail is too short for an error estimate.
 
-        Neighbouring iterates are alike as far as a burst lets x remember, so the mean of many is worth fewer
-        independent ones. That bounds the error of a short tail; a long one has `measured` it.
+        Successive iterates are correlated, so the mean of many is only as accurate as that of fewer independent ones.
+        The error of a short tail is at least the one that follows from this; the error of a long one is `measured`.
         """
         if math.isnan(tail.error):
             return
@@ -111,7 +111,7 @@ class Averaging:
         monitor.record(tail.mean, max(expected, tail.error))
 
     def state(self) -> dict[str, Any]:
-        """Return all of it; the tails in the order of the right-hand sides that they are of."""
+        """Return the state, with the tails in the order of their right-hand sides."""
         tails = {"columns": list(self.tails), "tails": packed(list(self.tails.values()))}
         return {**tails, "so_far": self.so_far, "wanted": self.wanted}
 

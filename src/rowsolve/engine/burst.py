@@ -1,4 +1,4 @@
-"""A burst: some rows that a method takes, and those under suspicion."""
+"""A burst: the rows that a method uses between two calls of the monitor, and the suspects."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from rowsolve.problem.system import WORK_OF_A_BURST
 
 __all__ = ["Burst"]
 
-_WORK_OF_A_LOOK = 10_000  # numbers: reading so many takes as long as judging a burst
+_WORK_OF_A_LOOK = 10_000  # numbers: reading so many takes as long as the monitor takes for a burst
 _STEADY = 64  # columns from which on the error decays steadily
 _FAR = 4  # times the usual rows of a burst
 _GROWN = 2  # times the rows of the last
-_ODD = 3.0  # excess at which it is time to look more often: it is about 1 if the equations agree
-_GROWTH = 1 / 128  # of the run so far: a long run of small bursts would be all overhead
+_ODD = 3.0  # excess above which bursts are kept short: it is about 1 if the system is consistent
+_GROWTH = 1 / 128  # of the run so far: a long run of small bursts would mostly be overhead
 
 
 class Burst:
-    """Takes bursts of rows.
+    """The bursts of rows of a stage.
 
     Attributes
     ----------
     plan : Plan or None
-        What the method has prepared.
+        The plan of the method.
     suspects : ndarray of int64
-        Fresh rows that disagreed with x; they are used in every burst.
+        Fresh rows that x did not satisfy; they are used in every burst.
     bounds : pair of ndarrays, or None
-        Where x is projected on after every burst.
+        The bounds that x is projected on after every burst.
     """
 
     def __init__(self, context: Context, stage: Stage, iterates: Iterates, progress: Progress) -> None:
@@ -56,28 +56,28 @@ class Burst:
 
     @property
     def rows_allowed(self) -> float:
-        """How many rows may still be read."""
+        """The number of rows that may still be read."""
         return self._stage.rows_allowed(self.context.system)
 
     def take(self) -> Status | None:
-        """Take some rows; return the verdict of the monitors, if they have come to one."""
+        """Take a burst of rows; return the verdict of the monitors, or None."""
         order = self.advance()
         self.iterates.observe(self.plan, order.size, self.rows_allowed)
         self.progress.record(sum(self.iterates.drops[:-1].tolist()))
         return None if self._is_misled() else self.iterates.verdict
 
     def set_agreeing(self) -> None:
-        """Let the method take shortcuts again, which rest on equations that agree."""
+        """Allow chains and memory again, which assume a consistent system."""
         self.plan.agreeing = True
 
     def _is_misled(self) -> bool:
-        """Tell whether x may have been led astray by what holds only for equations that agree."""
+        """Return whether chains or memory may have misled x because the system is inconsistent."""
         return self.plan.takes_shortcuts and any(monitor.suspicious for monitor in self.iterates.monitors)
 
     def advance(self) -> np.ndarray:
-        """Let the method take some rows, and take those under suspicion; return all of them.
+        """Let the method take a burst of rows, then take the suspects; return all rows taken.
 
-        Where the equations seem not to agree, plain steps go on from where x is, and are judged by themselves.
+        If the system seems inconsistent, plain projections continue from the current x, with a new estimate.
         """
         plan, system, values, drops = self.plan, self.context.system, self.iterates.values, self.iterates.drops
         if self._is_misled():
@@ -99,7 +99,7 @@ class Burst:
         return order
 
     def _keep_within(self, low: np.ndarray, high: np.ndarray) -> None:
-        """Project x on its bounds. It comes nearer to every solution within them: at least by what the drop counts."""
+        """Project x on its bounds: the squared distance to any solution within them decreases at least by the drop."""
         x = self.iterates.values[0]
         within = np.clip(x, low, high)
         moved = x - within
@@ -107,15 +107,15 @@ class Burst:
         x[:] = within
 
     def _rows_of_a_burst(self) -> int:
-        """Return how many rows to take before looking up: as the work allows, no more than may be read.
+        """Return the number of rows of the next burst, from the work per row and at most as many as may be read.
 
-        It depends on the clock only when there is a deadline, so that the same seed gives the same bits.
+        It depends on the clock only if there is a deadline, so that results are reproducible for a given seed.
         """
         plan, system, monitor = self.plan, self.context.system, self.iterates.monitor
         n_chains = plan.chains.n_chains if plan.chains else 1
         rows: float = max(system.n_columns, 64) * min(n_chains, 4)
         if not monitor.bursts.rows and not monitor.start.warm:
-            # Even well-conditioned rows need twice as many. In small systems it is looking up that takes time.
+            # Even well-conditioned rows need twice as many. In small systems the monitor takes most of the time.
             few = system.n_columns * -math.log(self.context.tolerance.rtol or 1.0)
             rows = max(rows, min(few, _WORK_OF_A_LOOK / plan.work_per_row, self.rows_allowed / 4))
         if not self.suspects.size:
@@ -130,11 +130,11 @@ class Burst:
         return max(1, steps) * plan.rows_per_step
 
     def _towards_the_end(self, rows: float) -> float:
-        """Return more than `rows` while the end is far, and as many as are needed when it is near.
+        """Return more than `rows` while convergence is far, and as many as are needed when it is near.
 
-        A look takes as long as some hundred rows. With many columns the error decays steadily, so little is lost
-        between looks, unless the system seems to be inconsistent. Who asks for no error in particular (experiments)
-        wants to look often.
+        A call of the monitor takes as long as some hundred rows. With many columns the error decreases steadily, so
+        long bursts are safe unless the system seems inconsistent. With a tolerance of zero (as in experiments) bursts
+        stay short.
         """
         monitor, tolerance = self.iterates.monitor, self.context.tolerance
         left = 1.05 * rows_left(monitor)
@@ -147,11 +147,11 @@ class Burst:
         return max(rows, min(left / 2, _FAR * rows, _GROWN * monitor.bursts.rows[-1]))
 
     def saved_plan(self) -> Any:
-        """Return the plan as it is saved."""
+        """Return the state of the plan for a checkpoint."""
         return self.plan if isinstance(self.plan, InChunks) else self._method.save(self.plan)
 
     def restore_plan(self, state: Any) -> None:
-        """Take over the plan of an earlier run."""
+        """Restore the plan of an earlier run."""
         system = self.context.system
         chunked = system.stored and self._method.can.in_chunks
         self.plan = InChunks.from_state(self._method, system, state) if chunked else self._method.resume(system, state)

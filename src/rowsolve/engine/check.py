@@ -1,4 +1,4 @@
-"""Looking at rows that the solve never used, or at all of them, before x is given back."""
+"""Checks of x on fresh rows, or on all rows, before x is returned."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ __all__ = [
     "sampled_check",
 ]  # fmt: skip
 
-_ORTHOGONAL = 1e-11  # cosine between a row and a vector of the null space, as rounding leaves it
+_ORTHOGONAL = 1e-11  # cosine between a row and a vector of the null space, up to rounding
 _STANDS_OUT = 10.0  # times the median; of normal distances one in 1e11
-ROWS_TO_CHECK = 256  # when all agree, at most 3 / 256 of all rows are off, with 95% confidence
+ROWS_TO_CHECK = 256  # if x satisfies all of them, at most 3 / 256 of all rows are off, with 95% confidence
 _OFTEN = 0.05  # of all rows have the same b
 _ROWS_BY_VALUE = 64  # with values of b that no used row has
-_VALUES_LOOKED_AT = 4096  # of used rows
+_VALUES_LOOKED_AT = 4096  # values of b, of used rows
 
 
 @dataclass(frozen=True)
 class Finding:
-    """The residual over the rows looked at, and those from whose hyperplanes x is further away than it may be.
+    """The result of a check: the residual over the rows checked, and the rows that are off.
 
-    `largest_share` is the share of rows that are off among those that touch a column and that x does not need: it takes
-    about as many rows as a row has entries to choose x, and only the others can confirm it. The largest over all
-    columns; from a full check only. `n_places` is from how many places, independent of each other, fresh rows came.
+    `largest_share` is the largest fraction, over all columns, of rows that are off among the rows with an entry in that
+    column, not counting as many rows as determine x (about as many as a row has entries): only the others can confirm
+    it. It is known from a full check only. `n_places` is the number of independent places that fresh rows came from.
     """
 
     row_check: RowCheck
@@ -61,7 +61,7 @@ _ROW_CHECK = named(
     RowCheck, residual=number, relative=number, n_rows=integer(), n_fresh=integer(), full=flag,
     gradient=optional(number),
 )  # fmt: skip
-# What is looked for in a state that was read (see `rowsolve.checkpoint.state`).
+# The expected entries of a saved state (see `rowsolve.checkpoint.state`).
 FINDING = named(Finding, row_check=_ROW_CHECK, off=row_numbers(), largest_share=number, n_places=integer())
 
 
@@ -76,9 +76,9 @@ def residuals_of(system: System, order: np.ndarray, x: np.ndarray) -> np.ndarray
 
 
 def rows_off(system: System, order: np.ndarray, x: np.ndarray, limit: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return those rows of `order` from whose hyperplanes an `x` is further away than its `limit`.
+    """Return the rows of `order` that are off: an `x` is further away from their hyperplanes than its `limit`.
 
-    And ``sum(r**2)`` in units of ``system.facts.norm_b**2``.
+    The second value is ``sum(r**2)`` in units of ``system.facts.norm_b**2``.
     """
     out, total = _look(system, order, x)
     system.counter.add(order.size)
@@ -87,7 +87,7 @@ def rows_off(system: System, order: np.ndarray, x: np.ndarray, limit: np.ndarray
 
 
 def sampled_check(system: System, x: np.ndarray, limit: np.ndarray, rng: np.random.Generator) -> Finding:
-    """Look at 256 random rows, never used before as far as there are such, and at some that stand out by their b."""
+    """Check x on 256 random rows, fresh ones if there are enough, and on some with a conspicuous b."""
     order, n_fresh = system.sample(ROWS_TO_CHECK, rng)
     off, total = rows_off(system, order, x, limit)
     if order.size < system.n_rows:
@@ -97,27 +97,27 @@ def sampled_check(system: System, x: np.ndarray, limit: np.ndarray, rng: np.rand
 
 
 def check_of_used_rows(system: System, x: np.ndarray) -> Finding:
-    """Look at 256 rows, spread evenly, for the residual of a method that has used all rows: none needs to be met."""
+    """Compute the residual of a least-squares method, which has used all rows, on 256 evenly spaced rows."""
     row_check = residual_of_some(system.source.as_matrix(), system.b, np.atleast_2d(x), system.facts.norm_b)
     system.counter.add(row_check.n_rows)
     return Finding(row_check, np.empty(0, np.int64))
 
 
 def residual_of_some(A: Any, b: np.ndarray, x: np.ndarray, norm_b: float) -> RowCheck:
-    """Return the residual in rows of a matrix that are spread evenly; `x` has a row for each right-hand side."""
+    """Return the residual in evenly spaced rows of a matrix; `x` has a row for each right-hand side."""
     step, sides = max(1, len(b) // ROWS_TO_CHECK), b.reshape(len(b), -1)
     rows = slice(0, step * min(len(b), ROWS_TO_CHECK), step)
     right, off = sides[rows] / norm_b, 0.0
     for column, one in zip(sides.T, x, strict=True):
         r = residuals_in(A, column, rows, one) / norm_b
         off += float(r @ r)
-    expected = norm(right.ravel()) or math.sqrt(len(right) / len(b))  # if only other rows have a b that is not zero
+    expected = norm(right.ravel()) or math.sqrt(len(right) / len(b))  # if b is nonzero only in other rows
     of_all = math.sqrt(off * len(b) / len(right)) * norm_b
     return RowCheck(of_all, math.sqrt(off) / expected, len(right), 0, full=len(right) == len(b))
 
 
 def residuals_in(A: Any, b: np.ndarray, rows: Any, x: np.ndarray) -> np.ndarray:
-    """Return ``b - A x`` in some rows of a matrix; those of a sparse one are not taken out of it, which takes long."""
+    """Return ``b - A x`` in some rows of a matrix; rows of a sparse one are not extracted, which would be slow."""
     if isinstance(A, np.ndarray):
         return b[rows] - A[rows] @ x
     order = np.arange(b.size)[rows]
@@ -127,16 +127,16 @@ def residuals_in(A: Any, b: np.ndarray, rows: Any, x: np.ndarray) -> np.ndarray:
 
 
 def rows_by_b(system: System, rng: np.random.Generator) -> np.ndarray:
-    """Return rows that random ones are likely to miss: the extremes of b, and values of b that no used row has.
+    """Return rows that a random sample is likely to miss: the extremes of b, and values of b that no used row has.
 
-    An x from rows whose b are all zero, or all the same, says nothing about the others.
+    An x from rows whose b are all zero, or all equal, need not satisfy the others.
     """
     b, extremes = system.b, system.facts.rows_of_extremes
     if b.ndim > 1:
         return extremes
     used = np.sort(b[system.counter.some_used(_VALUES_LOOKED_AT)])
     repeated = used[1:] == used[:-1]
-    if 2 * np.count_nonzero(repeated) <= used.size:  # hardly a value comes twice, or no row was used
+    if 2 * np.count_nonzero(repeated) <= used.size:  # few values occur twice, or no row was used
         return extremes
     seen = used[np.append(True, ~repeated)]
     new = np.flatnonzero(~np.isin(b, seen))
@@ -146,10 +146,10 @@ def rows_by_b(system: System, rng: np.random.Generator) -> np.ndarray:
 def is_backed(
     system: System, off: np.ndarray, most: float, rng: np.random.Generator, rank: int | None
 ) -> bool:  # fmt: skip
-    """Tell whether an x that all rows but those `off` agree with is backed by rows that say something.
+    """Return whether an x that satisfies all rows except those `off` is confirmed by informative rows.
 
-    Where many entries of b are the same (zeros, a limit), rows that have this value may all be satisfied by x = 0 or by
-    a constant. Then the others decide: less than a share `most` of them may be off, and they must determine x.
+    If many entries of b are equal (zeros, a limit), the rows with this value may all be satisfied by x = 0 or by a
+    constant. Then only the other rows count: less than a fraction `most` of them may be off, and they must determine x.
     """
     values, places, counts = np.unique(system.b, return_inverse=True, return_counts=True)
     if counts.max() <= _OFTEN * system.n_rows and values[counts.argmax()] != 0.0:
@@ -165,12 +165,12 @@ def is_backed(
 
 
 def finding_of(system: System, residual: float) -> Finding:
-    """Return what a method found out itself: the norm of the residual over all rows, none of which needs to be met."""
+    """Return the finding of a least-squares method that has computed the norm of the residual over all rows itself."""
     return Finding(_row_check((residual / system.facts.norm_b) ** 2, system), np.empty(0, np.int64))
 
 
 def full_check(system: System, x: np.ndarray, limit: np.ndarray) -> Finding:
-    """Make one pass over A, on all threads: the residual, ``norm(A.T @ r)``, and every row that is off."""
+    """Compute the residual, ``norm(A.T @ r)`` and all rows that are off in one pass over the data, on all threads."""
     if system.n_rhs > 1:
         return _full_check_of_many(system, x, limit)
     off, p, unit = np.zeros(system.n_rows, dtype=bool), system.n_columns, 1.0 / system.facts.norm_b
@@ -186,14 +186,14 @@ def full_check(system: System, x: np.ndarray, limit: np.ndarray) -> Finding:
 
     for piece in system.pieces():
         system.in_slices(partial(look, piece), piece.start, piece.stop, piece.n_rows * system.entries_per_row)
-        for start in sorted(parts):  # the same sum whichever thread was first
+        for start in sorted(parts):  # the same sum in any order of the threads
             squares, slope, found = parts.pop(start)
             total, gradient, touched = total + squares, gradient + slope, touched + found
     return Finding(_row_check(total, system, gradient=_norm(gradient)), np.flatnonzero(off), _largest_share(touched))
 
 
 def _full_check_of_many(system: System, x: np.ndarray, limit: np.ndarray) -> Finding:
-    vectors = laid_out(system.rows, np.vstack([x, np.zeros(system.n_columns)]))  # a probe of zero: kernels expect one
+    vectors = laid_out(system.rows, np.vstack([x, np.zeros(system.n_columns)]))  # kernels expect a probe
     total, off, gradient, squares = 0.0, [], np.zeros_like(vectors), np.zeros(len(vectors))
     for piece in system.pieces(times_used=2 * system.n_rhs):
         part = Part(piece.rows, np.arange(piece.start, piece.stop))
@@ -211,7 +211,7 @@ def _largest_share(touched: np.ndarray) -> float:
 
 
 def rows_that_reach(system: System, z: np.ndarray, limit: float = 0.0) -> np.ndarray:
-    """Make one pass over A; return the rows i with ``abs(<a_i, z>) / norm(a_i)`` above `limit` and above rounding."""
+    """Return the rows i with ``abs(<a_i, z>) / norm(a_i)`` above `limit` and above rounding; make one pass over A."""
     limit, found = max(limit, _ORTHOGONAL * float(np.linalg.norm(z))), []
     for piece in system.pieces():
         order, out = np.arange(piece.start, piece.stop), np.empty(piece.n_rows)
@@ -221,7 +221,7 @@ def rows_that_reach(system: System, z: np.ndarray, limit: float = 0.0) -> np.nda
 
 
 def far_from_usual(system: System, z: np.ndarray, rng: np.random.Generator) -> float:
-    """Return a distance from `z` that stands out: 10 times the median of some rows."""
+    """Return 10 times the median distance of some rows from `z`, above which a row stands out."""
     order, _ = system.sample(ROWS_TO_CHECK, rng)
     found = [np.empty(0)]
     for part in system.parts(order):
@@ -244,7 +244,7 @@ def _look(system: System, order: np.ndarray, x: np.ndarray) -> tuple[np.ndarray,
 def _look_at(
     system: System, part: Part, b: np.ndarray, b_magnitude: np.ndarray, x: np.ndarray
 ) -> tuple[np.ndarray, float]:
-    """Do that for the rows of a part, whose right-hand sides are given."""
+    """Do the same as `_look` for the rows of a part, given their right-hand sides."""
     order = part.order
     if system.n_rhs == 1:
         out = np.empty(order.size)
@@ -260,7 +260,7 @@ def _look_at(
 
 
 def _exceeds(out: np.ndarray, limit: np.ndarray) -> np.ndarray:
-    """Tell for each row whether some x is further away from it than it may be."""
+    """Return for each row whether some x is further away from it than its limit."""
     exceeds = ~(out <= limit)
     return exceeds if exceeds.ndim == 1 else np.any(exceeds, axis=1)
 
@@ -268,7 +268,7 @@ def _exceeds(out: np.ndarray, limit: np.ndarray) -> np.ndarray:
 def _row_check(
     residual_sq: float, system: System, order: np.ndarray | None = None, n_fresh: int = 0, gradient: float | None = None
 ) -> RowCheck:
-    """Return what the rows in `order`, or all of them, have told: ``sum(r**2)``, in units of ``norm_b**2``."""
+    """Return the `RowCheck` of the rows in `order`, or of all, from ``sum(r**2)`` in units of ``norm_b**2``."""
     n, b = (system.n_rows, system.b) if order is None else (order.size, system.b[order])
     residual, norm_b = math.sqrt(residual_sq), math.sqrt(sum_of_squares((b / system.facts.norm_b).reshape(-1)))
     nothing = 0.0 if residual == 0.0 else math.inf
@@ -283,6 +283,6 @@ def _row_check(
 
 
 def _norm(vector: np.ndarray) -> float:
-    """Return the norm without squaring what is too large or too small to be squared."""
+    """Return the norm, without overflow or underflow of squares."""
     largest = float(np.abs(vector).max())
     return largest * float(np.linalg.norm(vector / largest)) if 0.0 < largest < math.inf else largest

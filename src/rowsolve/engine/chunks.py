@@ -1,4 +1,4 @@
-"""A row method over rows that are not in memory: it works on one chunk after another."""
+"""A row method for rows that are not in memory: it works on one chunk after another."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ __all__ = ["InChunks"]
 
 
 class InChunks:
-    """The plan of a method for the chunk in hand, made anew for every chunk.
+    """The plan of a method for the current chunk, prepared again for every chunk.
 
-    A chunk is a system of its own, of which a method takes as many rows as it has, in its own way (so weights, blocks
-    and clusters are those of the chunk); then comes the next. To the driver it is like a `Plan`.
+    A chunk is a system of its own, so weights, blocks and clusters are those of the chunk. The method draws as many
+    rows as the chunk has, then the next chunk is read. The interface is that of a `Plan`.
 
     Attributes
     ----------
     plan : Plan
-        That of the chunk in hand.
+        The plan for the current chunk.
     first : int
-        The number of its first row.
+        The index of the first row of the chunk.
     n_left : int
-        How many more rows are to be taken of it.
+        The number of rows still to be taken from the chunk.
     """
 
     def __init__(self, method: RowMethod, system: System, rng: np.random.Generator) -> None:
@@ -44,7 +44,7 @@ class InChunks:
 
     @property
     def agreeing(self) -> bool:
-        """Whether the equations seem to agree."""
+        """Whether the system seems consistent."""
         return self.plan.agreeing
 
     @agreeing.setter
@@ -53,11 +53,11 @@ class InChunks:
 
     @property
     def place(self) -> tuple[int, int, bool]:
-        """Which walk it is, and which chunk of it is in hand; before there is one, the first."""
+        """The walk over all chunks, and the current chunk of it; initially the first."""
         return self.seed, max(self.turn, 0), self.method.can.in_given_order
 
     def _next(self, rng: np.random.Generator) -> None:
-        """Go on to the next chunk."""
+        """Continue with the next chunk."""
         self.turn += 1
         self.first, source = next(self.walk)
         chunk, before = self.system.visible(self.first, source), self.plan  # type: ignore[attr-defined]
@@ -68,12 +68,12 @@ class InChunks:
         self._count(chunk)
 
     def _count(self, chunk: System) -> None:
-        """Count in the whole what has been read of a chunk besides the rows taken."""
+        """Add the rows of a chunk that were read besides those taken to the counter of the whole system."""
         chunk.look_at_odd_rows()
         self.system.counter.add(chunk.counter.take())
 
     def advance(self, iterates: np.ndarray, n_rows: int, rng: np.random.Generator, drops: np.ndarray) -> np.ndarray:
-        """Move `iterates` with about `n_rows` rows, of as many chunks as that takes; return their numbers in A."""
+        """Update `iterates` with about `n_rows` rows, from one or more chunks; return their indices in A."""
         taken, n_taken, part = [], 0, np.zeros_like(drops)
         drops[:] = 0.0
         while n_taken < n_rows:
@@ -95,7 +95,7 @@ class InChunks:
     derived: ClassVar[tuple[str, ...]] = ("method", "system", "plan", "first", "walk")
 
     def state(self) -> dict[str, Any]:
-        """Return which chunk is in hand, what is known of it, and how far its plan has got."""
+        """Return the current chunk, what is known of it, and the state of its plan."""
         return {**state_of(self), "chunk": self.plan.system.counter.state(), "plan": self.method.save(self.plan)}
 
     @classmethod

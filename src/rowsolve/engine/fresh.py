@@ -1,4 +1,4 @@
-"""The check of rows that were not used: whether they agree with x."""
+"""The check of fresh rows: whether x satisfies them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from rowsolve.engine.stage import Context, Stage
 __all__ = ["FreshRows"]
 
 _NO_ROWS = np.empty(0, np.int64)
-_NEAR = 10.0  # times how far x may be from a row: no more can be asked where rounding ends the run
+_NEAR = 10.0  # times the limit, which is the accuracy required of x if rounding ends the run
 
 
 class FreshRows:
@@ -36,11 +36,11 @@ class FreshRows:
     Attributes
     ----------
     finding : Finding or None
-        What the last check has found of x as it is now.
+        The finding of the last check of the current x.
     off : ndarray of int64
         Rows that are inconsistent with the others.
     zero_rows : ndarray of int64
-        Rows of zeros whose b is not.
+        Rows of zeros with a nonzero b.
     """
 
     def __init__(self, context: Context, stage: Stage, iterates: Iterates) -> None:
@@ -49,14 +49,15 @@ class FreshRows:
         self.finding: Finding | None = None
 
     def take_residual(self, residual: float) -> None:
-        """Take over the norm of the residual over all rows, which a least-squares method has found itself."""
+        """Set the norm of the residual over all rows, which a least-squares method has computed itself."""
         self.finding = finding_of(self._context.system, residual)
 
     def that_disagree(self) -> np.ndarray:
-        """Check fresh rows, then all if asked to; return some of those from which x is too far away.
+        """Check fresh rows, then all rows if requested; return some of the rows that are off.
 
-        Where x converged but the probe did not, there may be rows that were never used; they are news. If there are
-        none, the rows that contradict x are put into `off` if the method tolerates outliers.
+        If x has converged but the probe has not, there may be rows that were never used and carry new information;
+        these are returned. If there are none and the method tolerates outliers, the rows that x does not satisfy are
+        put into `off` instead.
         """
         system, method, x = self._context.system, self._stage.method, self._iterates.x
         if method.can.least_squares and not system.stored:
@@ -77,11 +78,11 @@ class FreshRows:
         return self._context.rng.permutation(rows)[: max(system.n_columns, ROWS_TO_CHECK)]
 
     def never_used(self) -> np.ndarray:
-        """Return the rows that reach what is left of the probe while those used do not.
+        """Return the rows that reach the remaining probe although the used rows do not.
 
-        Where it settled short of zero, A seems to be rank-deficient; but that is a statement about all rows, so all are
-        asked. A method that leaves rows out may have left out all that reach some direction: these then stand out, and
-        x contradicts them.
+        If the probe has settled at a nonzero vector, A seems to be rank-deficient; but the rank depends on all rows, so
+        all are checked. A method that skips outliers may have skipped all rows that reach some direction: these rows
+        then stand out, and x does not satisfy them.
         """
         system, z, robust = self._context.system, self._iterates.probe, self._stage.method.max_outlier_fraction > 0.0
         if any(monitor.spent for monitor in self._iterates.monitors) and z.any():
@@ -93,14 +94,14 @@ class FreshRows:
         return rows_off(system, rows, self._iterates.x, self._iterates.limit)[0] if robust else rows
 
     def reach_the_rest(self) -> bool:
-        """Tell, by a pass, whether x satisfies all rows, or none of them reaches what is left of the probe."""
+        """Return whether x satisfies all rows or none of them reaches the remaining probe, by passes over the data."""
         system, iterates = self._context.system, self._iterates
         if not full_check(system, iterates.x, iterates.limit).off.size:
             return True
         return not rows_that_reach(system, iterates.probe).size
 
     def can_be_left_out(self) -> bool:
-        """Tell whether x can do without the rows in `off`: few everywhere, and the others suffice."""
+        """Return whether the rows in `off` can be left out: few rows in every column, and the others determine x."""
         assert self.finding is not None
         system, most = self._context.system, self._stage.method.max_outlier_fraction
         share = max(self.off.size / system.n_rows, self.finding.largest_share)
@@ -109,7 +110,7 @@ class FreshRows:
         return is_backed(system, self.off, most, self._context.rng, self._stage.findings.rank)
 
     def certify(self, status: Status, *, averaged: bool) -> None:
-        """Find out the residual, unless the last check has; `averaged` tells that x was a mean, and is not any more."""
+        """Compute the residual unless the last check has; `averaged` says that x has become a mean since that check."""
         system, x, limit = self._context.system, self._iterates.x, self._iterates.limit
         if self.off.size:
             self.off, _ = rows_off(system, self.off, x, limit)
@@ -123,9 +124,9 @@ class FreshRows:
         self.zero_rows = self._rows_of_zeros()
 
     def _rows_of_zeros(self) -> np.ndarray:
-        """Return the rows of zeros whose b is not: one, if any has been read; all of them if all are to be checked.
+        """Return rows of zeros with a nonzero b: all of them after a full check, otherwise one if any has been read.
 
-        They do not affect x, and so not the status; no x satisfies them.
+        No x satisfies them. They affect neither x nor the status.
         """
         system = self._context.system
         if system.counter.contradiction is None or self._stage.method.can.least_squares:
@@ -141,9 +142,9 @@ class FreshRows:
     derived: ClassVar[tuple[str, ...]] = ("_context", "_stage", "_iterates")
 
     def state(self) -> dict[str, Any]:
-        """Return what the checks have found."""
+        """Return the findings of the checks."""
         return state_of(self)
 
     def restore(self, state: Any, sizes: Sizes) -> None:
-        """Take that over."""
+        """Restore the findings of the checks."""
         fill(self, state, sizes)

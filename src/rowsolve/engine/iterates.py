@@ -1,4 +1,4 @@
-"""The current x of each right-hand side, the probe, and what their monitors say."""
+"""The current x of each right-hand side, the probe, and the verdicts of the monitors."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from rowsolve.methods.base import Plan, RowMethod
 
 __all__ = ["Iterates", "OutOfRange"]
 
-_SMALLEST_X = 1e-152  # its square must not be lost
-# Of several right-hand sides the first of these is what holds for all; None is no verdict yet.
+_SMALLEST_X = 1e-152  # its square must not underflow
+# The verdict for several right-hand sides is the first of these that any of them has; None is no verdict yet.
 _STATUS_PRIORITY = (Status.SLOW, None, Status.INCONSISTENT, Status.PRECISION, Status.CONVERGED)
 
 
 class OutOfRange(ValueError):
-    """x has left the range of float64."""
+    """x is out of the range of float64."""
 
 
 class Iterates:
-    """The vectors that a method moves, each x judged by a monitor of its own.
+    """The vectors that a method moves; each x has its own monitor.
 
     Attributes
     ----------
     values : ndarray of shape (n_rhs + 1, p)
         The x of each right-hand side, and the probe.
     drops : ndarray of shape (n_rhs + 1,)
-        By how much the last burst has lowered the squared error of each.
+        The decrease of the squared error of each by the last burst.
     verdicts : list of Status or None
-        What each monitor has said.
+        The verdict of each monitor.
     """
 
     def __init__(self, context: Context, stage: Stage) -> None:
@@ -62,7 +62,7 @@ class Iterates:
 
     @property
     def monitor(self) -> Monitor:
-        """The monitor that tells when all will be done: that of the x furthest behind, without a verdict if any is."""
+        """The monitor of the x furthest from convergence, preferably of one without a verdict."""
         if len(self.monitors) == 1:
             return self.monitors[0]
         undecided = [each for each, verdict in zip(self.monitors, self.verdicts, strict=True) if verdict is None]
@@ -75,17 +75,17 @@ class Iterates:
 
     @property
     def worst_error(self) -> float:
-        """The largest of them; NaN if one is."""
+        """The largest relative error; NaN if any is NaN."""
         return self.monitors[0].relative_error if len(self.monitors) == 1 else float(self.relative_errors.max())
 
     @property
     def limit(self) -> np.ndarray:
-        """How far each x may be from a hyperplane: three times the error allowed, and rounding."""
+        """The limit of each x: the allowed distance from a hyperplane, three times the allowed error plus rounding."""
         eps = self._context.tolerance.eps
         return np.array([3.0 * each.allowed + 16.0 * eps * each.norm_x for each in self.monitors])
 
     def judge_anew(self, *, warm: bool = True) -> None:
-        """Begin to judge from the current x, each by itself, with a new probe (unless the method judges itself)."""
+        """Start new monitors at the current x, and a new probe (unless the method estimates its own error)."""
         probe = self.probe
         probe[:] = 0.0
         if self._by_rows:
@@ -98,13 +98,13 @@ class Iterates:
         self.verdicts: list[Status | None] = [None] * len(self.monitors)
 
     def forget_verdicts(self) -> None:
-        """Go on as if no monitor had said anything."""
+        """Discard the verdicts of all monitors."""
         self.verdicts = [None] * len(self.verdicts)
 
     def observe(self, plan: Plan, n_rows: int, rows_allowed: float) -> None:
-        """Let the monitors judge a burst of so many rows.
+        """Pass a burst of `n_rows` rows to the monitors.
 
-        An x that is good moves on with the others; its estimate follows, but no verdict on it is taken back.
+        An x that has converged moves on with the others; its estimate is updated, but its verdict stays.
         """
         drops = self.drops[:-1].tolist()
         for c, monitor in enumerate(self.monitors):
@@ -117,16 +117,16 @@ class Iterates:
             found = monitor.observe(n_rows, self.drops[[c, -1]], self.values[c], self.probe, rows_allowed)
             if verdict is None:
                 self.verdicts[c] = found
-            else:  # it is good already, and can only come nearer
+            else:  # it has converged, and its error can only decrease
                 monitor.keep_best(before)
 
     @property
     def verdict(self) -> Status | None:
-        """The gravest verdict, once each monitor has come to one."""
+        """The most severe verdict; None if a monitor has none yet and no verdict takes precedence."""
         return next(verdict for verdict in _STATUS_PRIORITY if verdict in self.verdicts)
 
     def take_step(self, step: Step, bounds: tuple[np.ndarray, np.ndarray] | None) -> bool:
-        """Take over x and its error; tell whether x had to be brought within `bounds`: then its error is not known."""
+        """Set x and its error; return whether x had to be clipped to `bounds`, so that its error is not known."""
         self.values[:-1] = step.x
         cut_off = False
         if bounds is not None:
@@ -139,7 +139,7 @@ class Iterates:
         return cut_off
 
     def make_sure_of_range(self) -> None:
-        """Raise if an x is so small that its square is lost."""
+        """Raise if an x is so small that its square underflows."""
         for monitor, x in zip(self.monitors, self.values[:-1], strict=True):
             if monitor.norm_x < _SMALLEST_X and x.any():
                 raise OutOfRange("x is too small for float64: rescale `A` or `b` so that it is well above 1e-150.")
@@ -152,11 +152,11 @@ class Iterates:
     derived: ClassVar[tuple[str, ...]] = ("n_rhs", "_context", "_by_rows", "_patience", "_bounded", "monitors")
 
     def state(self) -> dict[str, Any]:
-        """Return where they are, and what the monitors have seen."""
+        """Return the state of the iterates and of their monitors."""
         return {**state_of(self), "monitors": packed(self.monitors)}
 
     def restore(self, state: Any, sizes: Sizes) -> None:
-        """Take over where they were."""
+        """Restore the iterates and their monitors."""
         fill(self, state, sizes, besides=("monitors",))
         for monitor, each in zip(self.monitors, listed(in_place, "k")(state["monitors"], sizes), strict=True):
             monitor.restore(each)

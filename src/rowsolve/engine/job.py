@@ -47,7 +47,7 @@ _HISTORY = named(
 
 
 class Job:
-    """A solve that can be saved on its way: everything that changes hangs on this object.
+    """A solve that can be saved while it runs: this object holds all of its state.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Job:
     auto : Auto or None
         The stages, if there are several.
     run : Run or None
-        The only one, if there is but one.
+        The only run, if the method was given.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Job:
         self._resumed = False
 
     def go(self) -> Solution:
-        """Solve, or go on."""
+        """Solve the system, or resume a solve; return the solution."""
         if self._checkpoint is None or not self._resumed:
             return self._go()
         with self._checkpoint.looked_at():
@@ -93,7 +93,7 @@ class Job:
         return Auto(self.system, self.tolerance.rtol, self.begin, self.rng, first, drop=self.drop)
 
     def begin(self, stage: Stage) -> Run:
-        """Return a run of a stage, its kernels loaded."""
+        """Load the kernels of a stage; return its run."""
         self._load_kernels(stage.method)
         save = None if self._checkpoint is None else self.save
         return Run(Context(self.system, self.tolerance, self.rng, self.history, self.callback, save), stage)
@@ -106,7 +106,7 @@ class Job:
         system.clock.pause(warm_up(method, system.source, system.threads, many=system.n_rhs > 1))
 
     def _announce(self) -> None:
-        """Tell the caller how rows that are not in memory will be read, before they are."""
+        """Report how rows that are not in memory will be read, before the first is read."""
         if self.system.stored and self.callback is not None:
             nothing = np.zeros_like(self.x0.T)
             note = self.system.source.memory.words(self.system.source.store)  # type: ignore[attr-defined]
@@ -133,7 +133,7 @@ class Job:
         }
 
     def kept_in(self, checkpoint: Checkpoint) -> Job:
-        """Return this job, to be saved on its way; it goes on from what is in the file, if there is one."""
+        """Return this job, to be saved in `checkpoint`; if the file exists, its state is restored from it."""
         state, self._checkpoint = checkpoint.load(), checkpoint
         if state is not None:
             with checkpoint.looked_at():
@@ -145,13 +145,13 @@ class Job:
         return self.run if self.auto is None else self.auto.run
 
     def save(self) -> None:
-        """Write the state if it is time to."""
+        """Write the state if a save is due."""
         checkpoint = self._checkpoint
         if checkpoint is not None and checkpoint.due and self._current is not None:
             checkpoint.save(self.state)
 
     def state(self) -> dict[str, Any]:
-        """Return all that changes on the way."""
+        """Return everything that changes during the solve."""
         system = self.system
         return {
             "rng": state_of_generator(self.rng),
@@ -165,9 +165,10 @@ class Job:
         }
 
     def restore(self, state: Any) -> None:
-        """Go on from a state that was saved: with the rows, the callback and the limits of now.
+        """Restore a saved state; the rows, the callback and the limits are those of this call.
 
-        All is made as ever and then filled. What that counts, or draws from the generator, is taken back at the end.
+        All objects are created as in a new solve, and then their state is set. The counts and the random generator,
+        which that changes, are set last.
         """
         check_keys(state, ("rng", "clock", "counter", "spectrum", "bytes_read", "history", "run", "auto"))
         if state["run" if self.method is None else "auto"] is not None:

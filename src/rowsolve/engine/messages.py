@@ -30,7 +30,7 @@ _SUSPICION = "The system also seems to be inconsistent, or the norm of its solut
 
 
 def message_of(run: Run, status: Status, decisions: Sequence[str]) -> str:
-    """Return what was decided on the way and the status as sentences, with figures and what to try."""
+    """Return sentences with the decisions taken, the status with its figures, and what to try."""
     parts = [
         *decisions, _main(run, status), _columns(run, status), _zero_row(run), _checked(run, status), _rank(run),
     ]  # fmt: skip
@@ -65,12 +65,12 @@ def _main(run: Run, status: Status) -> str:
 
 
 def _bounded(run: Run) -> bool:
-    """Tell whether the method keeps x within bounds."""
+    """Return whether the method keeps x within bounds."""
     return run.context.system.bounds is not None and run.method.can.bounds
 
 
 def _columns(run: Run, status: Status) -> str:
-    """Say which of several right-hand sides are not solved to the tolerance."""
+    """Return a sentence on which of several right-hand sides are not solved to the tolerance."""
     if run.context.system.n_rhs == 1 or status is Status.CONVERGED:
         return ""
     missed = [str(c) for c, each in enumerate(run.iterates.monitors) if not each.error <= each.allowed]
@@ -118,7 +118,7 @@ def _inconsistent(run: Run) -> str:
 
 
 def _rank(run: Run) -> str:
-    """Say that many x fit equally well, if they do."""
+    """Return a sentence on the rank if the solution is not unique."""
     rank, p = run.findings.rank, run.context.system.n_columns
     if run.context.system.bounds is not None:
         return "" if run.findings.unique else "x is not unique: other x within the bounds fit equally well."
@@ -128,7 +128,7 @@ def _rank(run: Run) -> str:
 
 
 def by_rank(rank: int, n_columns: int, *, has_start: bool, is_clear: bool) -> str:
-    """Say which of many solutions x is, if there are many."""
+    """Return sentences on the rank, and on which of several solutions x is."""
     if rank >= n_columns:
         return ""
     which = "the solution nearest to x0" if has_start else "the minimum-norm solution"
@@ -139,17 +139,17 @@ def by_rank(rank: int, n_columns: int, *, has_start: bool, is_clear: bool) -> st
 
 
 def converged(error: float) -> str:
-    """Say that the tolerance is met."""
+    """Return a sentence that says that the tolerance is met."""
     return f"{Status.CONVERGED.value[:-1]}: {_about(error)}."
 
 
 def too_precise(error: float, rtol: float) -> str:
-    """Say that the precision of the data limits the error."""
+    """Return a sentence that says that the precision of the data limits the error."""
     return f"{Status.PRECISION.value[:-1]}: {_about(error)}, rtol {rtol:.1e}."
 
 
 def by_least_squares(row_check: RowCheck, within: str = "") -> str:
-    """Say that x is the least-squares solution."""
+    """Return a sentence that says that x is the least-squares solution."""
     return f"This is the least-squares solution{within}; its relative residual is {row_check}."
 
 
@@ -158,9 +158,10 @@ def _about(error: float) -> str:
 
 
 def far_rows(off: np.ndarray, n_rows: int, residual_norm: float) -> str:
-    """Say whether a few rows are further off than the noise of the others would put them; nothing if not.
+    """Return a clause on outliers, rows with residuals that noise does not explain; an empty string if there are none.
 
-    By the residuals `off` of some rows against their median, or by the norm of the whole residual, which knows all.
+    The residuals `off` of some rows are compared with their median, and so is the norm of the whole residual, to which
+    all rows contribute.
     """
     off = np.abs(off)
     usual = float(np.partition(off, off.size // 2)[off.size // 2])  # the median, without its overhead
@@ -173,7 +174,7 @@ def far_rows(off: np.ndarray, n_rows: int, residual_norm: float) -> str:
 
 
 def _rows_off(run: Run) -> str:
-    """Return how many rows are off, and the first of them."""
+    """Return the number of rows that are off, and the first of them, in words."""
     rows = ", ".join(str(i) for i in np.sort(run.fresh.off)[:5]) + (", …" if run.fresh.off.size > 5 else "")
     return f"{run.fresh.off.size:,} row(s): {rows}"
 

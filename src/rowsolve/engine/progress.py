@@ -24,14 +24,14 @@ class StoppedByCallback(Exception):
 
 
 class Progress:
-    """What is told of a stage while it runs.
+    """The events and the history of a stage while it runs.
 
     Attributes
     ----------
     rows_prepared : int
-        How many rows had been read when the preparation ended.
+        The number of rows read before the end of the preparation.
     prepared_at : float
-        How many seconds had passed then.
+        The time of the end of the preparation, in seconds.
     """
 
     def __init__(self, context: Context, stage: Stage, iterates: Iterates) -> None:
@@ -39,26 +39,26 @@ class Progress:
         self.rows_prepared, self.prepared_at = 0, 0.0
 
     def end_of_preparation(self) -> None:
-        """Note that the preparation has ended."""
+        """Set the time and the number of rows at the end of the preparation."""
         system = self._context.system
         self.rows_prepared, self.prepared_at = system.rows_read, system.clock.elapsed
 
     @property
     def rows_a_second(self) -> float:
-        """The pace since the preparation; NaN before there is one."""
+        """The rows read per second since the preparation; NaN if not known yet."""
         system = self._context.system
         done, spent = system.rows_read - self.rows_prepared, system.clock.elapsed - self.prepared_at
         return done / spent if done else math.nan
 
     def record(self, drop: float) -> None:
-        """Write a line of the history, and tell the caller."""
+        """Add a line to the history, and call the callback."""
         system, iterates = self._context.system, self._iterates
         iterates.make_sure_of_range()
         self._context.history.add(self._method.name, system.rows_read, system.clock.elapsed, drop, iterates.worst_error)
         self.tell("solve")
 
     def tell(self, stage: str) -> None:
-        """Tell the callback how far the solve has got; raise if it wants to stop."""
+        """Call the callback with an event; raise `StoppedByCallback` if it returns True."""
         if self._context.callback is None:
             return
         system, n_left = self._context.system, self._rows_left()
@@ -82,7 +82,7 @@ class Progress:
             raise StoppedByCallback
 
     def _rows_left(self) -> float:
-        """Return how many more rows it takes, as the monitor has it, or else as the last steps fell; NaN if unknown."""
+        """Return the predicted number of rows left, by the monitor or else by the last steps; NaN if unknown."""
         monitor, history = self._iterates.monitor, self._context.history
         if not isinstance(self._method, StepMethod):
             return rows_left(monitor)
@@ -96,9 +96,9 @@ class Progress:
     derived: ClassVar[tuple[str, ...]] = ("_context", "_method", "_iterates")
 
     def state(self) -> dict[str, Any]:
-        """Return when the preparation has ended."""
+        """Return the state at the end of the preparation."""
         return state_of(self)
 
     def restore(self, state: Any) -> None:
-        """Take that over."""
+        """Restore the state at the end of the preparation."""
         fill(self, state, {})

@@ -1,4 +1,4 @@
-"""The loop of a method that projects on rows: a burst of rows, the verdict of the monitors, an event."""
+"""The loop of a method that projects on rows: a burst of rows, the verdict of the monitors, and an event."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from rowsolve.methods.base import RowMethod
 __all__ = ["RowLoop"]
 
 _NO_ROWS = np.empty(0, np.int64)
-_LONG = 200  # times p rows, in which an x that comes nearer does so visibly
+_LONG = 200  # times p rows, over which a decrease of the error is visible
 _SHRUNK = 30.0  # times the tolerance
 
 
 class RowLoop:
-    """Takes bursts of rows until something is settled; then checks fresh rows.
+    """A loop over bursts of rows until the monitors have a verdict, with a check of fresh rows after convergence.
 
     Attributes
     ----------
     burst : Burst
-        What takes the rows.
+        Takes the rows.
     averaging : Averaging or None
-        The mean of the iterates, once the system has turned out to be inconsistent.
+        The mean of the iterates, if the system is inconsistent.
     """
 
     cut_off = False
@@ -60,18 +60,19 @@ class RowLoop:
         if self.averaging is None:
             status = self._iterate()
             if status is Status.INCONSISTENT and self.burst.bounds is not None:
-                return self._inconsistent(unsure=True)  # the mean is not the least-squares solution within them
+                return self._inconsistent(unsure=True)  # the mean does not converge to the solution within them
             if status is not Status.INCONSISTENT or self._fresh.off.size:
                 return status
             self.averaging = Averaging.of(self._iterates, method)
         return self.averaging.go(self.burst)
 
     def _iterate(self) -> Status:
-        """Take bursts until something is settled.
+        """Take bursts until the loop ends; return how it ended.
 
-        Fresh rows that disagree with an x that looked good are news, or inconsistent. They are used in every burst from
-        then on: if they are news, x converges with them; if not, the monitor finds the inconsistency, and x is found
-        without them. A method that tolerates outliers has found x without them already.
+        If x seems to have converged but does not satisfy some fresh rows, these either carry new information or are
+        inconsistent with the others. They become suspects, which are used in every burst from then on: in the first
+        case x converges to satisfy them; in the second the monitor finds the inconsistency, and x is computed without
+        them. A method that tolerates outliers has already computed x without them.
         """
         clock = self._context.system.clock
         while True:
@@ -92,7 +93,7 @@ class RowLoop:
                 return status
 
     def _after_convergence(self, verdict: Status) -> Status | None:
-        """Check fresh rows where x looks good; return how the loop ends, or None if it goes on."""
+        """Check fresh rows when x seems to have converged; return how the loop ends, or None if it goes on."""
         fresh, burst = self._fresh, self.burst
         if fresh.off.size:
             return self._inconsistent(unsure=fresh.never_used().size > 0)
@@ -102,19 +103,19 @@ class RowLoop:
         if not disagreeing.size:
             return verdict
         if np.isin(disagreeing, burst.suspects).all():
-            if self._stage.method.max_outlier_fraction:  # no others reach there, and these are mutually inconsistent
+            if self._stage.method.max_outlier_fraction:  # no others reach these directions
                 fresh.off = burst.suspects
                 return self._inconsistent(unsure=True)
-            return Status.PRECISION  # they were all used just now: only rounding can keep x from them
+            return Status.PRECISION  # all were in the last burst, so only rounding keeps x from satisfying them
         burst.suspects, fresh.finding = np.union1d(burst.suspects, disagreeing), None
         self._iterates.judge_anew()
         return None
 
     def _after(self, verdict: Status | None) -> Status | None:
-        """Do what any other verdict asks for; return how the loop ends, or None if it goes on."""
+        """Handle any other verdict; return how the loop ends, or None if it goes on."""
         fresh, burst, inconsistent = self._fresh, self.burst, verdict is Status.INCONSISTENT
         if inconsistent and self._stage.method.max_outlier_fraction and self._iterates.monitor.bursts.falls:
-            self._iterates.judge_anew()  # outliers held x up at first, and the probe ran ahead
+            self._iterates.judge_anew()  # outliers slowed x down at first, but not the probe
         elif inconsistent and burst.bounds is not None and self._still_comes_nearer():
             pass
         elif inconsistent and burst.suspects.size:
@@ -127,10 +128,10 @@ class RowLoop:
         return None
 
     def _has_seen_enough(self) -> bool:
-        """Tell whether all directions have been reached; fresh rows, which need not be satisfied, could not tell.
+        """Return whether the rows used have reached all directions; a check of fresh rows may not show that.
 
-        They have if the probe has shrunk as x must. Or, as a pass shows, if x satisfies all rows, or if none of them
-        reaches what is left of the probe.
+        That is so if the probe has decreased as much as x must, or if x satisfies all rows or none of them reaches the
+        remaining probe, which takes passes over the data.
         """
         monitor, tolerance, system = self._iterates.monitor, self._context.tolerance, self._context.system
         shrunk = math.sqrt(monitor.probe_sq / monitor.start.probe_sq)
@@ -142,23 +143,23 @@ class RowLoop:
         return self._fresh.reach_the_rest()
 
     def _still_comes_nearer(self) -> bool:
-        """Tell whether x may still find its way between the equations and its bounds.
+        """Return whether x may still converge to a solution within its bounds.
 
-        Where A has a null space, the probe settles in it and says nothing about the bounds. Then only an x that moves
-        on and on, no less than before, shows that the system is inconsistent.
+        If A has a null space, the probe settles in it and gives no information on the bounds. Then the system is
+        inconsistent only if x keeps moving over many rows and its moves do not decrease.
         """
         monitor, long = self._iterates.monitor, _LONG * max(self._context.system.n_columns, 64)
         self._iterates.forget_verdicts()
         return monitor.spent and (monitor.bursts.n_rows < long or monitor.bursts.falls)
 
     def _inconsistent(self, *, unsure: bool) -> Status:
-        """Take the estimate back if x is `unsure`: rows that were left out may be right."""
+        """Return the status; if x is `unsure`, because rows that were left out may be correct, set its error to NaN."""
         if unsure:
             self._iterates.monitor.record(self._iterates.x, math.nan)
         return Status.INCONSISTENT
 
     def state(self, *, done: bool = False) -> dict[str, Any]:
-        """Return how far the loop has got; without what it takes to go on, if it is `done`."""
+        """Return the state of the loop; only what is needed of a finished loop if it is `done`."""
         return {
             "suspects": self.burst.suspects,
             "rows_to_look_again": self._rows_to_look_again,
@@ -167,7 +168,7 @@ class RowLoop:
         }
 
     def restore(self, state: Any, *, done: bool = False) -> None:
-        """Take over how far it had got."""
+        """Restore the state of the loop."""
         sizes: Sizes = self._context.system.sizes
         check_keys(state, ("suspects", "rows_to_look_again", "averaging", "plan"))
         self.burst.suspects = row_numbers()(state["suspects"], sizes)

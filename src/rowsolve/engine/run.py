@@ -1,4 +1,4 @@
-"""One stage at work: prepare, iterate, check."""
+"""The run of one stage: prepare, iterate, check."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = ["Run"]
 
 
 class Run:
-    """A stage while it runs, and what it has found.
+    """A stage while it runs, and its results.
 
     Attributes
     ----------
     iterates : Iterates
         x, the probe, and their monitors.
     fresh : FreshRows
-        The checks.
+        The checks of fresh rows.
     loop : RowLoop or StepLoop
     """
 
@@ -53,17 +53,17 @@ class Run:
 
     @property
     def findings(self) -> Findings:
-        """What this stage and those before have found."""
+        """The findings of this stage and of earlier stages."""
         return self.loop.findings
 
     @property
     def may_read_all(self) -> bool:
-        """Whether there are rows allowed for a pass."""
+        """Whether a pass over all rows is still allowed."""
         system = self.context.system
         return self.stage.rows_allowed(system) >= system.n_rows
 
     def go(self) -> Status:
-        """Iterate and check; return how it ended. Ctrl-C ends it with the x so far."""
+        """Iterate and check; return the status. Ctrl-C ends the run with the current x."""
         try:
             status = self.loop.go()
             self.fresh.certify(status, averaged=self.loop.averaging is not None)
@@ -76,7 +76,7 @@ class Run:
         return status
 
     def state(self, *, done: bool = False) -> dict[str, Any]:
-        """Return what has been found so far; without what it takes to go on, if the run is `done`."""
+        """Return the state of the run; only what is needed of a finished run if it is `done`."""
         stage, loop = self.stage, self.loop
         return {
             "x0": stage.x0, "probe": stage.probe, "findings": packed(self.findings), "cut_off": loop.cut_off,
@@ -85,7 +85,7 @@ class Run:
         }  # fmt: skip
 
     def restore(self, state: Any, *, done: bool = False) -> None:
-        """Take over what was found before."""
+        """Restore the state of the run."""
         sizes = self.context.system.sizes
         check_keys(state, ("x0", "probe", "findings", "cut_off", "iterates", "fresh", "progress", "loop"))
         probe, findings = optional(array("p"))(state["probe"], sizes), FINDINGS(state["findings"], sizes)

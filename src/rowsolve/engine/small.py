@@ -25,16 +25,16 @@ from rowsolve.policy.prices import FEW_NUMBERS, compressed_at_once, worth_a_samp
 __all__ = ["solve_at_once", "solve_small"]
 
 _EPS = {kind: float(np.finfo(kind).eps) for kind in "fd"}  # single and double precision
-_FEW_COLUMNS = 64  # of a system with few numbers: there is nothing to decide
+_FEW_COLUMNS = 64  # of a system with few numbers, which needs no decision
 _LARGEST_X = 1e150
-_MOST_NUMBERS = 1_000_000  # of an A that is written out where squares of sparse rows do not tell x
+_MOST_NUMBERS = 1_000_000  # of a sparse A that is converted to dense if its squares do not determine x
 _NOTHING, _NO_ROWS = np.empty(0), np.empty(0, np.int64)
-_IN_RANGE = 1e200  # sums of squares that are well in range
+_IN_RANGE = 1e200  # sums of squares below that do not overflow
 _tolerance = lru_cache(maxsize=16)(Tolerance)
 
 
 def solve_at_once(A: Any, b: Any, rtol: Any, atol: Any, threads: Any) -> Solution | None:
-    """Return the solution of two small arrays that need no look at what else they could be; None if they do."""
+    """Return the solution if `A` and `b` are small arrays that need no further conversion; otherwise None."""
     if type(b) is not np.ndarray or (type(A) is not np.ndarray and not _can_be_written_out(A)):
         return None
     if A.ndim != 2 or b.shape[:1] != A.shape[:1]:
@@ -57,17 +57,17 @@ def solve_at_once(A: Any, b: Any, rtol: Any, atol: Any, threads: Any) -> Solutio
 
 
 def _can_be_written_out(A: Any) -> bool:
-    """Tell whether A is a small sparse matrix of scipy."""
-    sparse = sys.modules.get("scipy.sparse")  # if nobody has imported it, A is none of its
+    """Return whether A is a small sparse matrix of scipy."""
+    sparse = sys.modules.get("scipy.sparse")  # if it is not imported, A is not one of its matrices
     return sparse is not None and sparse.issparse(A) and A.ndim == 2 and worth_writing_out(*A.shape)
 
 
 def solve_small(
     A: Any, b: np.ndarray, x0: np.ndarray | None, damp: float, tolerance: Any, threads: int, *, auto: bool = True
 ) -> Solution | None:
-    """Return the least-squares solution of rows that are all finite; None if there is something odd about it.
+    """Return the least-squares solution of rows that are all finite; None if the system needs the general code.
 
-    After a rest each line takes some microseconds, so there are few.
+    Each line takes some microseconds when it is not in the cache, so there are few.
     """
     started = time.perf_counter()
     (n, p), sides, n_numbers, itemsize = A.shape, b.reshape(len(b), -1), A.size, A.dtype.itemsize
@@ -86,7 +86,7 @@ def solve_small(
     if auto and good and not damp and b.ndim == 1 and n >= TALL * p and row_check.relative > CLEAN:
         tail = rows_for_the_tail(n)
         off = found.off[tail, 0] if found.off is not None else residuals_in(A, b, tail, found.x[0])
-    rows_read += n_looked_at + off.size  # as by stages, which have to read the last again
+    rows_read += n_looked_at + off.size  # as in the general code, which reads the last again
     about = found.rank, p, x0 is not None and bool(x0.any()), found.has_gap
     return Solution(
         x=found.x[0].copy() if b.ndim == 1 else found.x.T.copy(),
@@ -110,7 +110,7 @@ def solve_small(
 
 def _errors_of(found: Fit, x0: np.ndarray | None, tolerance: Any) -> tuple[list[float], bool]:
     """Return the relative error of each x, and whether all are small enough; infinity if an x is out of range."""
-    sizes = [math.sqrt(x @ x) for x in found.x.copy()]  # in C order: the same bits as by stages
+    sizes = [math.sqrt(x @ x) for x in found.x.copy()]  # in C order, for the same bits as in the general code
     if not 1.0 / _LARGEST_X < min(sizes) <= max(sizes) < _LARGEST_X:
         return [math.inf], False
     norms_x0, errors = [0.0] * len(sizes) if x0 is None else norms(np.atleast_2d(x0)).tolist(), found.error.tolist()
@@ -119,7 +119,7 @@ def _errors_of(found: Fit, x0: np.ndarray | None, tolerance: Any) -> tuple[list[
 
 
 def _row_check(A: Any, b: np.ndarray, found: Fit, square: float) -> tuple[RowCheck, int]:
-    """Return the residual over all rows, or over some if sums over all do not tell it; and how many were read."""
+    """Return the residual over all rows, or over some if sums do not determine it, and the number of rows read."""
     residual_sq = sum(found.residual_sq.tolist())
     if math.isnan(residual_sq):
         some = residual_of_some(A, b, found.x, math.sqrt(square))
@@ -128,7 +128,7 @@ def _row_check(A: Any, b: np.ndarray, found: Fit, square: float) -> tuple[RowChe
 
 
 def _fit(A: Any, b: np.ndarray, x0: np.ndarray | None, damp: float, tolerance: Any, threads: int) -> Fit | None:
-    """Fit, with sparse rows written out if they are few, or not too many where their squares do not tell x."""
+    """Return the fit; sparse rows are converted to dense if they are few, or if their squares do not determine x."""
     dense = isinstance(A, np.ndarray)
     if not dense and not worth_writing_out(*A.shape):
         found = fit_sparse(A, b, x0, damp, tolerance, threads)
@@ -142,7 +142,7 @@ def _message(
     about: tuple[int, int, bool, bool], damp: float, rtol: float, error: float, row_check: RowCheck, off: np.ndarray,
     residual_sq: np.ndarray, good: bool, auto: bool,
 ) -> str:  # fmt: skip
-    """Return what `Auto` and `rowsolve.engine.messages` say of the same; `off` are residuals of some rows."""
+    """Return the same message as `Auto` and `rowsolve.engine.messages`; `off` has the residuals of some rows."""
     rank, p, has_start, is_clear = about
     seen = far_rows(off, row_check.n_rows, math.sqrt(float(residual_sq[0]))) if off.size else ""
     words = [

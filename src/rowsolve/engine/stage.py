@@ -1,4 +1,4 @@
-"""A stage of a solve, and what holds for all of its stages: plain data."""
+"""A stage of a solve, and the context of all of its stages, as plain data."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ __all__ = ["Context", "Stage", "never_stop"]
 
 
 def never_stop(_: Monitor) -> Status | None:
-    """Let a method go on, whatever its monitor says."""
+    """Return None, so that the stage does not end early."""
     return None
 
 
 @dataclass(frozen=True)
 class Context:
-    """What all stages of a solve share.
+    """The context of all stages of a solve.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Context:
     save: Callable[[], Any] | None = None
 
     def offer_to_save(self) -> None:
-        """Save the state if that is wanted."""
+        """Save the state if there is a checkpoint."""
         if self.save is not None:
             self.save()
 
@@ -56,14 +56,14 @@ class Stage:
     Attributes
     ----------
     max_rows : float
-        How many rows may have been read at its end, by all stages.
+        The number of rows that all stages together may have read at its end.
     check : {"sampled", "full"}
     give_up : callable
-        Asked after each burst of rows; a status ends the stage.
+        Called after each burst of rows; if it returns a status, the stage ends.
     probe : ndarray, optional
-        A vector that the error of x0 is like, if one is known.
+        A vector that resembles the error of x0, if one is known.
     findings : Findings
-        Those of earlier stages.
+        The findings of earlier stages.
     """
 
     method: Method
@@ -75,5 +75,5 @@ class Stage:
     findings: Findings = NOTHING_YET
 
     def rows_allowed(self, system: System) -> float:
-        """Return how many more rows may be read."""
+        """Return the number of rows that may still be read."""
         return self.max_rows - system.rows_read

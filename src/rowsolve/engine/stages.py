@@ -36,8 +36,8 @@ from rowsolve.problem.system import System
 
 __all__ = ["CLEAN", "SAYS", "Auto"]
 
-_ROWS_TO_LEAVE_OUT, _FEWEST_COLUMNS = 2000, 64  # times p rows, to look for wild ones; p counts as 64 at least
-CLEAN = 1e-4  # relative residual below which there is nothing to be torn by
+_ROWS_TO_LEAVE_OUT, _FEWEST_COLUMNS = 2000, 64  # times p rows, to look for outliers; p counts as 64 at least
+CLEAN = 1e-4  # relative residual below which outliers are not looked for
 
 SAYS = {
     "deflated": "'deflated' projected on random rows without their common directions.",
@@ -55,7 +55,7 @@ class Auto:
     run : Run
         The last stage.
     words : list of str
-        Why each was begun.
+        Why each stage was begun.
     """
 
     def __init__(
@@ -63,18 +63,18 @@ class Auto:
         drop: bool = False,
     ) -> None:  # fmt: skip
         self.system, self.rtol, self.rng = system, rtol, rng
-        self.drop = drop  # whether rows that are far off may be left out
+        self.drop = drop  # whether outliers may be left out
         self._begin = begin
         self.words: list[str] = []
         self.run: Any = None  # the Run of the stage, once it has begun
         self.choice: Choice | None = first_choice(system, rtol, first.max_rows)
-        self.x0, self.stage = first.x0, first  # what the next one is made of
-        self.least_squares: Run | None = None  # what was found with all rows, while others look for wild ones
-        self.seen, self.remark = "", ""  # what was seen of wild rows; what to say of them after all else
-        self.most_rows = math.inf  # that may have been read when these have done so
+        self.x0, self.stage = first.x0, first  # from which the next stage is made
+        self.least_squares: Run | None = None  # the solution with all rows, while 'quantile' looks for outliers
+        self.seen, self.remark = "", ""  # the outliers seen; a remark on them, at the end of the message
+        self.most_rows = math.inf  # that may have been read at the end of that look
 
     def go(self) -> Status:
-        """Solve, or go on with it; return how the last stage ended."""
+        """Solve, or resume a solve; return how the last stage ended."""
         if self.least_squares is not None:
             return self._without_wild_rows(self.least_squares, self.seen)
         while self.choice is not None:
@@ -85,7 +85,7 @@ class Auto:
                 self.system, self.choice.method, status,
                 suspicious=suspicious, outside=self.run.loop.cut_off, sharing=sharing,
             )  # fmt: skip
-            if self.choice is not None and not self.run.may_read_all:  # it would read all at once
+            if self.choice is not None and not self.run.may_read_all:  # the next method would read all rows
                 return Status.MAX_PASSES
             if self.choice is not None:
                 x0, probe = self._start_of(self.choice.method)
@@ -108,10 +108,11 @@ class Auto:
         return self.run.go()
 
     def _start_of(self, method: Method) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return where the next method starts, and a vector that the error there is like, if one is known.
+        """Return the x at which the next method starts, and a vector that resembles its error, if one is known.
 
-        Where random rows have led, if that is nearer; else x0. The error of an x that others have left is like no
-        random vector. Without that its estimate could not be trusted at once, which costs more than has been gained.
+        That is the x of the random rows if it has a smaller residual; otherwise x0. The error of an x left by other
+        methods does not resemble a random vector. Without such a vector the error estimate would not be reliable at
+        once, which would cost more than the better start saves.
         """
         system, last, start = self.system, self.run, (self.x0, None)
         plain = system.n_rhs == 1 and system.bounds is None and not system.stored and not self.x0.any()
@@ -122,32 +123,32 @@ class Auto:
         return (last.iterates.x.copy(), self._like_the_error(last)) if off @ off < b @ b else start
 
     def _like_the_error(self, last: Run) -> np.ndarray:
-        """Return a vector that is like the error of an x that random rows have led to.
+        """Return a vector that resembles the error of an x computed from random rows.
 
-        It consists of what they have left of the error at the start, as they have of the probe, and of what noise has
-        added since, alike in all directions.
+        It is the sum of the remaining probe, which resembles the rest of the error at the start, and of a random vector
+        for the error due to noise, which is about equal in all directions.
         """
         left, added = last.iterates.probe, self.rng.standard_normal(self.system.n_columns)
         mixed = left / (norm(left) or 1.0) + added / norm(added)
         return mixed / norm(mixed)
 
     def _watch(self, monitor: Monitor) -> Status | None:
-        """End the stage, which only random rows ask about, when it is clear that something else is faster."""
+        """Return `Status.SLOW`, which ends a stage of random rows, when another method is clearly faster."""
         return Status.SLOW if is_hopeless(monitor) else None
 
     def _without_wild_rows(self, least_squares: Run, seen: str) -> Status:
-        """Look for an x without the few rows that tear at the least-squares solution; if there is none, keep that."""
+        """Look for an x without the outliers; if there is none, keep the least-squares solution of all rows."""
         why = f"{seen}, so 'quantile' looked for a solution without them"
         if self.least_squares is None:
             self.seen = seen
             self.words.append(f"{why}.")
-            most = _ROWS_TO_LEAVE_OUT * max(self.system.n_columns, _FEWEST_COLUMNS)  # it is a look aside
+            most = _ROWS_TO_LEAVE_OUT * max(self.system.n_columns, _FEWEST_COLUMNS)  # the look has its own limit
             self.most_rows = float(self.system.rows_read + most)
             self.least_squares = least_squares
             self.run = self._look_aside()
         try:
             found = self.run.go()
-        except OutOfRange:  # rows whose b are zero lead to an x of zero, which says nothing about the others
+        except OutOfRange:  # rows with a b of zero give x = 0, which need not satisfy the others
             found = Status.INCONSISTENT
         if found is Status.CONVERGED and self.run.fresh.off.size:
             return found
@@ -161,20 +162,20 @@ class Auto:
         return found if found in (Status.STOPPED, Status.INTERRUPTED) else Status.CONVERGED
 
     def _look_aside(self) -> Run:
-        """Return a run that looks for an x without wild rows."""
+        """Return a run that looks for an x without outliers."""
         assert self.least_squares is not None
         most, findings = min(self.stage.max_rows, self.most_rows), self.least_squares.findings
         # All rows are checked, so that all outliers are listed.
         return self._begin(Stage(Quantile(), self.x0, most, "full", findings=findings))
 
     def _wild_rows(self) -> str:
-        """Say whether a few rows are further off than the noise of the others would put them; nothing if not."""
+        """Return a clause on outliers among the rows; an empty string if there are none."""
         system, x = self.system, self.run.iterates.x
         if (
             system.n_rhs > 1 or self.run.findings.residual_norm <= CLEAN * system.facts.norm_b
-        ):  # 'quantile' takes only one
+        ):  # 'quantile' takes only one b
             return ""
-        if system.n_rows < TALL * system.n_columns:  # some rows could be satisfied whatever they say
+        if system.n_rows < TALL * system.n_columns:  # some rows could be satisfied whatever their b
             return ""
         order = np.arange(system.n_rows)[rows_for_the_tail(system.n_rows)]
         return far_rows(residuals_of(system, order, x), system.n_rows, self.run.findings.residual_norm)
@@ -185,7 +186,7 @@ class Auto:
     )  # fmt: skip
 
     def state(self) -> dict[str, Any]:
-        """Return which stage it is, and how far that has got."""
+        """Return the current stage and its state."""
         choice, found = self.choice, self.least_squares
         return {
             **state_of(self),
@@ -195,7 +196,7 @@ class Auto:
         }
 
     def restore(self, state: Any) -> None:
-        """Go on with that stage."""
+        """Restore the current stage and its state."""
         sizes = self.system.sizes
         fill(self, state, sizes, besides=("choice", "run", "least_squares"))
         self.choice = optional(named(Choice, why=text, method=self._method_named))(state["choice"], sizes)
@@ -213,7 +214,7 @@ class Auto:
         self.run.restore(state["run"])
 
     def _method_named(self, state: Any, _: Any) -> Method:
-        """Return the method that a state that was read tells of, if it can be a stage of this solve."""
+        """Return the method in a saved state; raise `StateError` if it cannot be a stage of this solve."""
         kinds = {kind.name: kind for kind in (Deflated, Direct, Randomized, Refined)}
         parameters = dict(state) if isinstance(state, dict) else {}
         name = parameters.pop("name", None)
@@ -229,6 +230,6 @@ class Auto:
 
 
 def _name_of(method: Method) -> dict[str, Any]:
-    """Return the name of a method and its parameters, as far as others than the defaults were given."""
+    """Return the name of a method and its parameters that differ from the defaults."""
     given, usual = method.parameters(), type(method)().parameters()
     return {"name": method.name, **{key: value for key, value in given.items() if value != usual[key]}}

@@ -1,4 +1,4 @@
-"""The loop of a method that judges itself."""
+"""The loop of a method that estimates its own error."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["StepLoop"]
 
 
 class StepLoop:
-    """Takes the steps of a `StepMethod`, until x is good or no better x can be found.
+    """A loop over the steps of a `StepMethod`, until x is accurate enough or cannot be improved.
 
     Attributes
     ----------
     findings : Findings
-        What the steps have found, and the stages before.
+        The findings of the steps and of earlier stages.
     cut_off : bool
-        Whether x was brought within its bounds, of which the method knows nothing.
+        Whether x was clipped to its bounds, because the method does not support bounds.
     averaging : None
-        No mean of iterates is taken.
+        The iterates are never averaged.
     """
 
     averaging = None
@@ -41,7 +41,7 @@ class StepLoop:
         self._steps: Any = None
 
     def go(self) -> Status:
-        """Take steps; return how they ended."""
+        """Take steps; return the status at the end."""
         context, system = self._context, self._context.system
         system.counter.watch(self._on_piece, self._stage.max_rows)
         if self._steps is None:
@@ -70,7 +70,7 @@ class StepLoop:
         self._progress.record(math.nan)
 
     def _status_after(self, step: Step) -> Status | None:
-        """Return how a step ended the loop; None if it did not."""
+        """Return the status with which a step ends the loop; None if the loop goes on."""
         if step.status not in (Status.CONVERGED, Status.PRECISION) or self.cut_off:
             return step.status
         if self._stage.method.can.least_squares and step.residual is not None and self._stage.check == "sampled":
@@ -80,17 +80,17 @@ class StepLoop:
         return Status.INCONSISTENT if self._fresh.off.size else step.status
 
     def _on_piece(self) -> None:
-        """Tell the caller; save the state if the step can be resumed."""
+        """Call the callback; save the state if the step can be resumed."""
         self._progress.tell("solve")
         if getattr(self._steps, "can_be_saved", False):
             self._context.offer_to_save()
 
     def state(self, *, done: bool = False) -> Any:
-        """Return how far the steps have got; nothing if they are `done`."""
+        """Return the state of the steps; None if they are `done`."""
         return None if done else packed(self._steps)
 
     def restore(self, state: Any, *, done: bool = False) -> None:
-        """Go on from there."""
+        """Restore the state of the steps."""
         if (state is None) is not done:
             raise StateError(f"loop: expected {'none' if done else 'one'}")
         if not done:

@@ -1,4 +1,4 @@
-"""The mean of an x that keeps moving, and how far it is from where it tends."""
+"""The mean of an x that keeps moving, and its error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BATCHES = 8
 
 
 class Tail:
-    """Takes one x after another, and keeps their sums in 8 to 16 batches of the same length."""
+    """The mean of successive x, from their sums in 8 to 16 batches of equal length."""
 
     def __init__(self, n_columns: int) -> None:
         self._sums = np.zeros((2 * _BATCHES, n_columns))
@@ -23,7 +23,7 @@ class Tail:
         self.count = 0
 
     def add(self, x: np.ndarray) -> None:
-        """Take in an x."""
+        """Add an x."""
         self._sums[self._full] += x
         self.count += 1
         self._inside += 1
@@ -41,11 +41,11 @@ class Tail:
 
     @property
     def error(self) -> float:
-        """How far the mean is from where it tends, as its parts tell; NaN if there are fewer than two.
+        """The estimated error of the mean; NaN if there are fewer than two batches.
 
-        By the scatter of the batches, whose number makes it reliable also for few columns; and by half the distance
-        between the two halves, which neighbours that are alike make too small only when the x of the whole tail are
-        alike.
+        It is the larger of two estimates: the standard error from the scatter of the batches, which are enough to make
+        it reliable for few columns too, and half the distance between the means of the two halves, which is too small
+        only if x is correlated over the whole tail.
         """
         if self._full < 2:
             return math.nan

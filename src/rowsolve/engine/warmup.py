@@ -1,4 +1,4 @@
-"""Loading or compiling the kernels before the clock starts."""
+"""Loading or compilation of the kernels before the clock starts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def warm_up(method: Method, source: Source, threads: int, *, many: bool = False)
     elif isinstance(method, StepMethod):
         steps: Any = method.steps(system, x, Tolerance(1e-6, 0.0, 1e-16), rng)
         next(steps)
-        if hasattr(steps, "set_out"):  # it may do without passes here
+        if hasattr(steps, "set_out"):  # so small a system would be solved without passes
             steps.set_out()
         if isinstance(rows, DenseRows):  # so few rows are multiplied by BLAS
             add_products(rows.values, frozen(np.ones((8, 1))), 3, 0, 8, room_for_products(3, 1))
@@ -62,7 +62,7 @@ def warm_up(method: Method, source: Source, threads: int, *, many: bool = False)
 
 
 def _a_few_rows(rows: DenseRows | CSRRows) -> DenseRows | CSRRows:
-    """Return 8 rows of 3 numbers, of the same type to the compiler as `rows`; different, so that they form clusters."""
+    """Return 8 distinct rows of 3 numbers, which can be clustered, of the same compiled type as `rows`."""
     few = 1.0 + np.arange(24.0).reshape(8, 3) ** 2 % 7.0
     if isinstance(rows, CSRRows):
         data = frozen(few.astype(rows.data.dtype).ravel())
