@@ -115,7 +115,8 @@ class _Worker:
     Callers do not wait for a worker to be free: a call that it has not started is replaced by the next one. It is woken
     by a lock; a queue with futures takes 1.5 times as long. It is woken on a core other than that of its caller, and
     may then run on any core: an operating system that keeps cores asleep would wake it on the core of the caller, so
-    that both share one core for some milliseconds, which is as long as a call takes.
+    that both share one core for some milliseconds, which is as long as a call takes. Without this, solves of 4 to 16 ms
+    on two cores take 1.4 times as long.
     """
 
     def __init__(self) -> None:
