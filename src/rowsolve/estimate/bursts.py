@@ -1,4 +1,4 @@
-"""What each burst of rows has done to x and to the probe."""
+"""The drops of x and of the probe in each burst of rows."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from rowsolve.checkpoint.state import Kind, StateError, fill, integer, listed, n
 
 __all__ = ["Bursts"]
 
-_WINDOW_RATIO = 0.5  # an extrapolation is trusted if one window falls at least this far below the other
+_WINDOW_RATIO = 0.5  # the ratio of two windows up to which an extrapolation is used
 _MOST_BURSTS = 512  # in a window of the prediction
 
 
 class Bursts:
-    """The rows of each burst, and by how much it lowered the squared error of x and of the probe.
+    """The rows of each burst, and its drops: the decrease of the squared error of x and of the probe.
 
     Attributes
     ----------
@@ -41,10 +41,10 @@ class Bursts:
     def newest(
         self, is_still: Callable[[float, int], bool], usual: float, long: float
     ) -> tuple[float, float, int, bool]:  # fmt: skip
-        """Return the drops of x and of the probe over the last rows, how many these are, and whether the probe rests.
+        """Return the drops of x and of the probe over the last rows, their number, and whether the probe is still.
 
-        The `usual` number of rows makes a steady sum. If the probe has not moved in them, as `is_still` tells of a drop
-        over some rows, look back for `long`: very sparse rows touch a column only now and then.
+        The sums are taken over the `usual` number of rows. If the probe has not moved in these, according to
+        ``is_still(drop, n_rows)``, they are taken over `long` rows, since very sparse rows seldom touch a column.
         """
         drop, probe_drop, n_seen = 0.0, 0.0, 0
         for n_rows, one, probe_one in zip(
@@ -58,7 +58,7 @@ class Bursts:
 
     @property
     def rate(self) -> tuple[float, float]:
-        """The decay of log(drop of the probe) a row, and three times the spread of that figure; NaN if not known."""
+        """The decay of log(drop of the probe) per row, and three times its standard deviation; NaN if not known."""
         if len(self.rows) < 2:
             return math.nan, math.nan
         width = min(max(1, len(self.rows) // 3), _MOST_BURSTS)
@@ -68,22 +68,22 @@ class Bursts:
 
     @property
     def falls(self) -> bool:
-        """Whether a row moves x less than it did some time ago: by half of the square."""
+        """Whether the squared move of x per row has decreased to less than half of what it was earlier."""
         width = len(self.rows) // 4
         then, now = slice(-3 * width, -2 * width), slice(-width, None)
         pace_then = sum(self.drops[then]) / max(1, sum(self.rows[then]))
         return width > 0 and sum(self.drops[now]) / sum(self.rows[now]) < 0.5 * pace_then
 
     def memory(self, n_rows: int) -> float:
-        """Return how much of a deviation of x, by its square, is left after `n_rows` at the probe's last pace."""
+        """Return the factor by which a squared deviation of x decays in `n_rows` at the current rate of the probe."""
         rate, _ = self.rate
         return math.exp(-min(max(rate, 0.0) * n_rows, 1.0)) if not math.isnan(rate) else 1.0
 
     def extrapolated(self, n_columns: int, *, along_a_path: bool) -> float:
-        """Return the error by two neighbouring windows, as short as they can be; infinity if none falls.
+        """Return the error extrapolated from the two shortest usable adjacent windows; infinity if there are none.
 
-        The ratio is widened by three times its spread, ``sqrt(2 / rows)`` for sums of squared gaps. `along_a_path`
-        tells that steps may all lead the same way.
+        The ratio is increased by three times its standard deviation, ``sqrt(2 / rows)`` for sums of squared distances.
+        `along_a_path` says that all steps may have the same direction.
         """
         width, drops = 1, self.drops
         while 2 * width <= len(drops):
@@ -104,29 +104,30 @@ class Bursts:
     derived: ClassVar[tuple[str, ...]] = ()
 
     def state(self) -> dict[str, Any]:
-        """Return all of it."""
+        """Return the bursts."""
         return state_of(self)
 
     def restore(self, state: Any) -> None:
-        """Take over what was seen before."""
+        """Restore the bursts of an earlier run."""
         fill(self, state, {})
         if not len(self.rows) == len(self.drops) == len(self.probe_drops):
             raise StateError("rows, drops, probe_drops: expected as many of each")
 
 
 def _path(drop: float, ratio: float, n_bursts: int) -> float:
-    """Return the length of the way still to go, if a burst moves x by the root of its drop.
+    """Return the remaining length of the path of x, if a burst moves x by the square root of its drop.
 
-    Projections on bounds lower the squared error by more than their squares: steps may all lead the same way.
+    Projections on bounds decrease the squared error by more than their squared length, so all steps may have the same
+    direction.
     """
     ratio_of_moves = ratio ** (0.5 / n_bursts)
     return math.sqrt(drop / n_bursts) * ratio_of_moves / (1.0 - ratio_of_moves)
 
 
 def _decay(s1: float, n1: int, s2: float, n2: int) -> float:
-    """Return the rate at which something decays that loses `s1` over `n1` rows and then `s2` over `n2`.
+    """Return the rate of exponential decay of a quantity that decreases by `s1` over `n1` rows, then by `s2` over `n2`.
 
-    The solution of ``(exp(r n1) - 1) / (1 - exp(-r n2)) = s1 / s2``, which is ``log(s1 / s2) / n`` for windows alike.
+    The solution r of ``(exp(r n1) - 1) / (1 - exp(-r n2)) = s1 / s2``, ``log(s1 / s2) / n`` if ``n1 = n2 = n``.
     """
     if s1 <= 0.0 or s2 <= 0.0:
         return math.inf

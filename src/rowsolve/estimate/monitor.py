@@ -1,23 +1,23 @@
-"""How far x is from the solution, whether the equations agree, and how long it will take.
+"""Estimates of the error of x, of the rows still needed, and of whether the system is consistent.
 
-Three measured quantities decide everything; none of them needs the solution.
+They are computed from three measured quantities, none of which requires the solution.
 
-The *drop*. An exact projection onto equations that ``x*`` satisfies lowers ``norm(x* - x)**2`` by exactly
-``norm(step)**2``. So the squared error is the sum of all drops still to come.
+The *drop*. An exact projection on equations that ``x*`` satisfies decreases ``norm(x* - x)**2`` by exactly
+``norm(step)**2``. So the squared error is the sum of all future drops.
 
-The *probe*. Next to x, the same rows act on a random vector z, as if on ``A z = 0``, whose error is known:
-it is ``norm(z)``. Both errors shrink by the same projections, so
+The *probe*. In addition to x, the same rows act on a random vector z, as if on ``A z = 0``, whose error is known to
+be ``norm(z)``. Both errors are decreased by the same projections, so
 
     norm(x* - x)**2  ~  drop of x  *  norm(z)**2 / drop of z.
 
-Unlike an extrapolation of the drops alone, this sees the directions that the rows barely touch: z has a part
-in each of them, and ``norm(z)`` does not forget it. It also tells slow from contradictory: contradicting
-equations keep x moving while z goes on shrinking; badly conditioned ones hold up both.
+Unlike an extrapolation of the drops alone, this takes account of the directions in which convergence is slow: z has a
+component in each of them, which remains in ``norm(z)``. It also distinguishes slow convergence from inconsistency: in
+an inconsistent system x keeps moving while z decreases; in an ill-conditioned one both decrease slowly.
 
-The *windows*. x may start with an error that lies in slow directions only (a warm start), which z, being
-random, does not mirror. So before x is declared good its own drops must fall, and the extrapolation of
-two neighbouring windows with sums ``s1 > s2``, ``s2 q / (1 - q)`` with ``q = s2 / s1``, must agree; and after a warm
-start z must have shrunk so far that no start, however unlike a random one, could still be off.
+The *windows*. After a warm start the error of x may lie in slow directions only, and then it does not resemble the
+random z. So before x is declared converged its own drops must decrease, and the extrapolation from two adjacent windows
+with sums ``s1 > s2``, ``s2 q / (1 - q)`` with ``q = s2 / s1``, must be within the tolerance too; and after a warm start
+z must have decreased so far that the error is within the tolerance for any start.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ from rowsolve.estimate.tolerance import Tolerance
 
 __all__ = ["Monitor", "fewest_rows_left", "rows_left"]
 
-# A random unit vector has less than 1/100 of its expected part in a given direction with probability 0.8%:
-# hence 100**2; and 10 for a solution up to 3 times as far away as x has moved.
+# With probability 0.8% the component of a random unit vector in a given direction is below 1/100 of what is expected,
+# hence 100**2; and a factor of 10 allows for a solution up to 3 times as far away as x has moved.
 _CONTRADICTION = 1e5
 _UNLUCKY = 1e3
-_SUSPICION = 1e3  # excess that would be odd if the equations agreed, but proves nothing
-_ODD, _LEAP = 30.0, 20.0  # the same of one that has grown so many times in two bursts; in slow directions it levels out
+_SUSPICION = 1e3  # excess that is unlikely in a consistent system, but possible
+_ODD, _LEAP = 30.0, 20.0  # the same for an excess that has grown by such a factor in two bursts; else it levels out
 _ROUNDING = 8.0  # a row is satisfied if x is within this many units of rounding of its hyperplane
-_BEHIND = 10.0  # how much further x may have come than z
-_STILLNESS = 8  # times p rows without a move of z, before what is left of it counts as out of reach of all rows
-_SLOW = 0.25  # of the pace of well-conditioned rows, which is a factor e for p rows
+_BEHIND = 10.0  # factor by which the decrease of z may fall short of that required of x
+_STILLNESS = 8  # times p rows without a move of z, after which z counts as spent
+_SLOW = 0.25  # of the rate of well-conditioned rows, which is a factor of e per p rows
 _PATIENCE = 24  # times p rows before a prediction may end the run
 _EPS = float(np.finfo(float).eps)
 
 
 class _Start(NamedTuple):
-    """Where x started, its norm, and the squared norm of the probe; `warm`: from a given x0, not from zero.
+    """The initial x, its norm, and the squared norm of the probe; `warm` is whether x0 was given, rather than zero.
 
-    The error of a given x0 need not be like a random vector.
+    The error of a given x0 need not resemble a random vector.
     """
 
     x0: np.ndarray
@@ -61,7 +61,7 @@ class _Start(NamedTuple):
 
 
 class _Precision(NamedTuple):
-    """What the plan of a method says of its steps (see `Plan`); `eps` is at least that of A and b."""
+    """The attributes of a `Plan` that describe its steps; `eps` is at least that of A and b."""
 
     rounding: float
     window: float
@@ -69,7 +69,7 @@ class _Precision(NamedTuple):
 
 
 class Monitor:
-    """Takes one burst after another with `observe`, which returns a `Status` when it is time to stop.
+    """An estimate of the error of x, updated by `observe` after each burst, which returns a `Status` to stop with.
 
     Parameters
     ----------
@@ -80,20 +80,20 @@ class Monitor:
     patience : float
         Rows that must have been seen before a prediction may end the run.
     bounded : bool
-        Whether x is projected on its bounds after every burst, which the probe knows nothing of.
+        Whether x is projected on its bounds after every burst, which the probe is not.
 
     Attributes
     ----------
     error : float
         Estimated ``norm(x - x*)``; NaN if it is not known.
     noise : float
-        How far a row moves x, as a rule, if the system is inconsistent.
+        The typical distance by which a row moves x, if the system is inconsistent.
     spent : bool
-        Whether the rows do not move the probe any more.
+        Whether no row moves the probe any more.
     suspicious : bool
         Whether the system may be inconsistent.
     excesses : tuple of 3 floats
-        How much more x moves than the probe, after the last burst and the two before (see `_excess`).
+        The excess (see `_excess`) after the last burst and after the two before it.
     """
 
     def __init__(
@@ -112,22 +112,22 @@ class Monitor:
 
     @property
     def n_columns(self) -> int:
-        """How many entries x has."""
+        """The number of entries of x."""
         return self.start.x0.size
 
     @property
     def margin(self) -> float:
-        """By how much the estimate scatters around the error, which is to be below the tolerance."""
+        """The factor below the tolerance at which a run stops, because the estimate scatters around the error."""
         return 1.0 + 2.0 / math.sqrt(max(self.n_columns, 4))
 
     @property
     def allowed(self) -> float:
-        """The absolute error at which to stop."""
+        """The absolute error allowed by the tolerance."""
         return self.tolerance.at(self.norm_x, self.start.norm)
 
     @property
     def relative_error(self) -> float:
-        """The estimated error over ``norm(x)``, which counts as in `Tolerance`; 0 over 0 is 0."""
+        """The estimated error divided by ``norm(x)``, with the minimum of `Tolerance`; 0 / 0 is 0."""
         unit = max(self.norm_x, self.tolerance.eps * self.start.norm)
         if unit > 0.0:
             return self.error / unit
@@ -135,25 +135,25 @@ class Monitor:
 
     @property
     def shortfall(self) -> float:
-        """The estimated error over the allowed one; infinity if nothing is known."""
+        """The estimated error divided by the allowed one; infinity if it is not known."""
         if math.isnan(self.error) or self.error > 0.0 == self.allowed:
             return math.inf
         return self.error / self.allowed if self.error > 0.0 else 0.0
 
     @property
     def probe_vanished(self) -> bool:
-        """Whether the probe has shrunk about as far as x must, as it does where both see the same rows."""
+        """Whether the probe has decreased about as much as x must, as it does if the same rows act on both."""
         return math.sqrt(self.probe_sq / self.start.probe_sq) * self.norm_x <= _BEHIND * self.allowed
 
     def observe(self, n_rows: int, drops: np.ndarray, x: np.ndarray, probe: np.ndarray, budget: float) -> Status | None:
-        """Take in a burst of `n_rows`; return a status to stop with, or None to go on.
+        """Update the estimate with a burst of `n_rows`; return a status to stop with, or None to go on.
 
         `budget` is the number of rows that may still be read.
         """
         self.bursts.add(n_rows, *drops.tolist())
         self.norm_x, self.probe_sq = math.sqrt(x @ x), float(probe @ probe)
         unit = max(self.n_columns, 64)
-        # If the probe has not moved for long, it is spent: what is left of it lies in the null space of A.
+        # If the probe has not moved for many rows, it is spent: the rest of it is in the null space of A.
         drop, probe_drop, n_seen, spent = self.bursts.newest(
             self._is_still, self.precision.window * unit, _STILLNESS * unit
         )
@@ -172,14 +172,14 @@ class Monitor:
     def _doubts(
         self, drop: float, probe_drop: float, n_seen: int, x: np.ndarray, budget: float, *, exact: bool
     ) -> Status | None:  # fmt: skip
-        """Return why x will not get as good as asked; None if it may."""
+        """Return the status to stop with if x will not reach the tolerance; None if it may."""
         excess, before = _excess(self.start, drop, probe_drop, x), self.excesses[:2]
         self.excesses = (excess, *before)
         leaps = excess > _ODD and any(excess > _LEAP * earlier > 0.0 for earlier in before)
         self.suspicious = (leaps or excess > _SUSPICION) and not exact
-        # If a solution exists, the drop of x is at most ``norm(M)**2 * norm(x* - x0)**2``, where M takes the error at
-        # the start to the steps of now; and the drop of z is at least a p-th of ``norm(M)**2 * norm(z0)**2``, up to
-        # chance. So a larger excess tells that there is none.
+        # If a solution exists, the drop of x is at most ``norm(M)**2 * norm(x* - x0)**2``, where M maps the initial
+        # error to the current steps; and the drop of z is at least ``norm(M)**2 * norm(z0)**2 / p``, up to a random
+        # factor. So a larger excess shows that there is no solution.
         contradictory = excess > _CONTRADICTION * self.n_columns
         if exact:
             return Status.PRECISION if contradictory or self.spent or drop == 0.0 else None
@@ -189,36 +189,36 @@ class Monitor:
         return status
 
     def record(self, x: np.ndarray, error: float) -> None:
-        """Take over x and its error estimate."""
+        """Set x and its error estimate."""
         self.norm_x, self.error = math.sqrt(x @ x), error
 
     def set_precision(self, rounding: float, window: float, eps: float) -> None:
-        """Take over what the plan of the method says of its steps (see `Plan`)."""
+        """Set the attributes of the plan that describe its steps (see `Plan`)."""
         self.precision = _Precision(rounding, window, max(self.tolerance.eps, eps))
 
     def keep_best(self, error: float) -> None:
-        """Go on with an x that is good already: with its `error` from before, if that is smaller."""
+        """Keep the earlier `error` of an x that has converged, if that is smaller."""
         self.error, self.suspicious = min(error, self.error), False
 
     def _is_still(self, probe_drop: float, n_rows: int) -> bool:
         return probe_drop <= n_rows * (_ROUNDING * self.precision.rounding * _EPS) ** 2 * self.probe_sq
 
     def _floor(self) -> float:
-        """Return the error that rounding leaves: of A and b as given, and of x over some p steps."""
+        """Return the error due to rounding: that of A and b as given, and that of x over about p steps."""
         return self.norm_x * self.precision.rounding * max(self.tolerance.eps, _EPS * math.sqrt(self.n_columns))
 
     def _error_of_unlucky_start(self, x: np.ndarray) -> float:
-        """Return the error of an unlucky start: all of it in the direction that has shrunk least.
+        """Return the error for the worst start, whose error is in the direction that has decreased least.
 
-        A random z has about a p-th of its square there (less than a thousandth of that in one case of forty), so the
-        error is at most ``s = sqrt(1000 p) norm(z) / norm(z0)`` of that at the start, which in turn is at most
-        what x has moved plus the error.
+        About 1 / p of the squared norm of a random z is in that direction (in one case of forty, less than a thousandth
+        of that), so the error is at most ``s = sqrt(1000 p) norm(z) / norm(z0)`` times the error of the start, which
+        in turn is at most the distance that x has moved plus the error.
         """
         share = math.sqrt(_UNLUCKY * self.n_columns * self.probe_sq / self.start.probe_sq)
         return share / (1.0 - share) * float(np.linalg.norm(x - self.start.x0)) if share < 1.0 else math.inf
 
     def _is_slow(self) -> bool:
-        """Tell whether the pace is known, and far below that of well-conditioned rows."""
+        """Return whether the rate of convergence is known and far below that of well-conditioned rows."""
         if self.bursts.n_rows < max(self._limits[0], _PATIENCE * max(self.n_columns, 64)):
             return False
         return sum(self.bursts.rate) < _SLOW / self.n_columns
@@ -227,10 +227,11 @@ class Monitor:
         return self.bursts.extrapolated(self.n_columns, along_a_path=self._limits[1] and self.spent)
 
     def _noisy(self, noise: float) -> Status | None:
-        """Say that the system is inconsistent, if all of z that rows can reach has settled.
+        """Return `Status.INCONSISTENT` if z has settled in all directions that rows reach; otherwise None.
 
-        Until then a solution far away, in directions that the rows barely see, explains as much. `noise` is the
-        distance that x moves for a row; half of its square is new, and a direction keeps as much as it gets.
+        Until then a distant solution, in directions in which convergence is slow, would have the same effect. `noise`
+        is the distance that a row moves x. Half of its square is new error; in each direction the error gains as much
+        as it loses.
         """
         if not self.spent and _CONTRADICTION * self.n_columns * self.probe_sq > self.start.probe_sq:
             return None
@@ -251,21 +252,21 @@ class Monitor:
     derived: ClassVar[tuple[str, ...]] = ("tolerance", "_limits")
 
     def state(self) -> dict[str, Any]:
-        """Return what it has seen."""
+        """Return the state of the monitor."""
         return state_of(self)
 
     def restore(self, state: Any) -> None:
-        """Take over what was seen before."""
+        """Restore the state of the monitor."""
         fill(self, state, {"p": self.n_columns})
 
 
 def rows_left(monitor: Monitor) -> float:
-    """Return how many rows are still needed at the present pace; NaN if it is not known yet."""
+    """Return the number of rows still needed at the current rate of convergence; NaN if it is not known yet."""
     return _rows_to_go(monitor, monitor.bursts.rate[0])
 
 
 def fewest_rows_left(monitor: Monitor) -> float:
-    """Return how many rows are needed if the pace is as fast as its spread allows; it only ever slows down."""
+    """Return a lower bound of the number of rows still needed, since convergence may slow down but not speed up."""
     rate, spread = monitor.bursts.rate
     return _rows_to_go(monitor, max(rate, 0.0) + spread)
 
@@ -282,7 +283,7 @@ def _rows_to_go(monitor: Monitor, rate: float) -> float:
 
 
 def _excess(start: _Start, drop: float, probe_drop: float, x: np.ndarray) -> float:
-    """Return how much more x still moves than the probe, each measured by its start; about 1 if consistent."""
+    """Return the drop of x divided by that of the probe, each relative to its start; about 1 if consistent."""
     if drop == 0.0:
         return 0.0
     moved = x - start.x0 if start.norm > 0.0 else x

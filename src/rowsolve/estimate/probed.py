@@ -13,20 +13,20 @@ __all__ = ["ProbedSteps"]
 
 
 class ProbedSteps:
-    """Estimates the error of x for a `StepMethod` that also takes its steps from a random vector, the probe.
+    """An estimate of the error of x for a `StepMethod` that also applies its steps to a random vector, the probe.
 
-    The method solves ``A x = b`` and, next to it, ``A z = 0`` from the probe z, whose error is known: it is z itself.
-    Steps that are linear in the error shrink both alike, so ``norm(x - x*)`` is to the last change of x what
-    ``norm(z)`` is to that of z. Directions in which the method is slow are in z from the beginning, so they are not
-    overlooked.
+    The method solves ``A x = b`` and at the same time ``A z = 0`` from the probe z, whose error is z itself. Steps that
+    are linear in the error have the same effect on both, so the ratio of ``norm(x - x*)`` to the last change of x is
+    about that of ``norm(z)`` to the last change of z. z has components in the directions in which convergence is slow,
+    so these are taken into account.
 
     Parameters
     ----------
     x0 : ndarray of shape (p,)
-        Where the method starts.
+        The initial x.
     tolerance : Tolerance
     rng : Generator
-        Draws the probe.
+        The generator of the probe.
 
     Attributes
     ----------
@@ -41,11 +41,11 @@ class ProbedSteps:
         self._before = x0.copy(), self.probe.copy()
 
     def step(self, x: np.ndarray, n_rows: int) -> Step:
-        """Return the step that led to `x`, for which `n_rows` were read; its status tells when to stop."""
+        """Return the step to `x`, for which `n_rows` were read, with a status if the method is to stop."""
         now = x.copy(), self.probe.copy()
         moved, probe_moved = (new - old for new, old in zip(now, self._before, strict=True))
         self._before = now
         squares = np.array([moved @ moved, probe_moved @ probe_moved])
         status = self._monitor.observe(n_rows, squares, x, self.probe, np.inf)
-        ends = status in (Status.CONVERGED, Status.PRECISION)  # that an x still moves says nothing about the equations
+        ends = status in (Status.CONVERGED, Status.PRECISION)  # an x that still moves need not mean inconsistency
         return Step(now[0], self._monitor.error, status if ends else None)

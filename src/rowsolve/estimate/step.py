@@ -1,4 +1,4 @@
-"""What a method that judges itself tells after each step."""
+"""The result of each step of a method that estimates its own error."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ __all__ = ["FINDINGS", "NOTHING_YET", "Findings", "Step"]
 
 
 class Findings(NamedTuple):
-    """What a method has found out about A and x, as far as it has.
+    """Properties of A and x that a method has determined.
 
     Attributes
     ----------
     rank : int or None
-        The rank of A, if a factorization has told it.
+        The rank of A, if it is known from a factorization.
     rank_is_clear : bool
-        Whether the singular values that make the rank are well above those that count as zero.
+        Whether the singular values that count for the rank are well above those that count as zero.
     optimality : float or None
-        How far x is from being optimal within its bounds (see `Solution`).
+        The deviation of x from optimality within its bounds (see `Solution`).
     unique : bool
-        False if other x within the bounds are known to fit as well.
+        False if the least-squares solution within the bounds is known not to be unique.
     residual_norm : float
         ``norm(b - A x)`` at the least-squares solution; NaN if it is not known.
     """
@@ -37,7 +37,7 @@ class Findings(NamedTuple):
     residual_norm: float = math.nan
 
     def updated(self, later: Findings) -> Findings:
-        """Return these with what was found `later`."""
+        """Return these findings updated with `later` ones."""
         rank = self[:2] if later.rank is None else later[:2]
         bounds = self[2:4] if later.optimality is None else later[2:4]
         return Findings(*rank, *bounds, self[4] if math.isnan(later[4]) else later[4])
@@ -51,9 +51,9 @@ FINDINGS = named(
 
 
 class Step(NamedTuple):
-    """Where a `StepMethod` has got to.
+    """The result of a step of a `StepMethod`.
 
-    `error` is the estimated ``norm(x - x*)``, of each x if `x` holds several. A `status` ends the run. `residual` is
+    `error` is the estimated ``norm(x - x*)``, of each x if `x` has several. A `status` ends the run. `residual` is
     ``norm(b - A x)`` over all rows and right-hand sides, if it has just been computed.
     """
 

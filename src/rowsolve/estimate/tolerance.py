@@ -12,7 +12,7 @@ __all__ = ["Tolerance"]
 
 @dataclass(frozen=True)
 class Tolerance:
-    """Stop when ``norm(x - x*) <= rtol * norm(x) + atol``.
+    """The tolerance: a solve stops if ``norm(x - x*) <= rtol * norm(x) + atol``.
 
     `eps` is the relative precision of A and b as given. A solution of zero has no relative error, so
     ``norm(x)`` counts as at least ``eps * norm(x0)``.

@@ -1,9 +1,9 @@
-"""What ``method="auto"`` decides, from top to bottom: what to begin with, when to give up, and what comes next.
+"""The decisions of ``method="auto"``: which method to begin with, when to end it, and which method comes next.
 
-A tiny system is factored. Few columns: a sample of the rows is solved directly, whatever the condition, if a small one
-is consistent; else all rows are used. Many: rows are taken at random, which is the fastest way of all if A is well
-conditioned and the equations agree; when the error does not fall as it then should, or x will not settle, the
-reason decides what comes next. Each decision is a sentence of the message.
+A tiny system is factored. With few columns a sample of the rows is solved directly, whatever the condition number, if
+a small sample is consistent; otherwise all rows are used. With many columns random rows are used, which is fastest if A
+is well-conditioned and the system is consistent; if the error does not decrease as it then should, or if x does not
+settle, the next method depends on the reason. Each decision is a sentence of the message.
 """
 
 from __future__ import annotations
@@ -47,34 +47,34 @@ __all__ = [
     "rows_share_much",
 ]
 
-# Measured on two cores; what matters are the ratios, which vary little between machines.
-_HARDLY_TALL = 6  # times p rows: of fewer, it does not matter much if all are read in vain
-_WORTH_A_LOOK = 200  # times p rows: of more, all rows take so long that a sample in vain does not matter
-TALL = 2  # times p rows: of fewer there is no sample to take
-_NOT_TALL = 600  # times the price of a small system, where rows need long and all are soon the best there is
-_FEW_COLUMNS = 500  # a sample is factored in the time that rows take to converge
+# Measured on two cores; only the ratios matter, which vary little between machines.
+_HARDLY_TALL = 6  # times p rows: with fewer, it costs little to read all of them without success
+_WORTH_A_LOOK = 200  # times p rows: with more, a useless sample costs little compared with all rows
+TALL = 2  # times p rows: with fewer, no sample is taken
+_NOT_TALL = 600  # times the price of a small system, up to which a system that is not tall is factored
+_FEW_COLUMNS = 500  # up to which a sample is factored in the time that random rows take to converge
 _FEW_COLUMNS_EACH, _PRICE_OF_MANY = 75, 32  # for k right-hand sides that holds up to 75 * (32 + k) columns
 _MOST_COLUMNS = 10_000  # of a dense factor
 _FACTOR_PER_NUMBER = 3000  # multiplications of a dense factor for each stored number of sparse rows, at most
 _ROWS_TO_CONVERGE = 30  # times p, for well-conditioned rows and six digits
-_TIME_TO_FIND_A_ROW = 250  # sparse rows far apart in memory: as long as so many numbers take
+_TIME_TO_FIND_A_ROW = 250  # access to a random sparse row in memory takes as long as reading so many numbers
 _HARDLY_LONGER = 3
 _ROWS_OF_A_SAMPLE = 2.0  # times p, that `direct` reads and factors
-_TWICE = 2.0  # the price of random rows: they may be in vain, and all rows at once are not
+_TWICE = 2.0  # times the price of random rows, which may not converge, while all rows at once do
 _SLOW = 4 * _ROWS_TO_CONVERGE  # times p rows still needed: anything else is faster
 
 SMALL = "The system is small: "
 
 
 class Choice(NamedTuple):
-    """A method, and why it is taken: the beginning of a sentence, or nothing."""
+    """A method, and the reason for it: the beginning of a sentence, or an empty string."""
 
     why: str
     method: Method
 
 
 def first_choice(system: System, rtol: float, rows_allowed: float = math.inf) -> Choice:
-    """Return what to begin with, if so many rows may be read."""
+    """Return the method to begin with if so many rows may be read."""
     n, p = system.n_rows, system.n_columns
     tiny = _is_tiny(system) and _has_room(system) and rows_allowed >= n
     if tiny and system.damp == 0.0 and not system.stored and rows_seem_to_agree(system.rows, system.b):
@@ -105,11 +105,11 @@ def first_choice(system: System, rtol: float, rows_allowed: float = math.inf) ->
 def next_choice(
     system: System, method: Method, status: Status, *, suspicious: bool, outside: bool = False, sharing: bool = False
 ) -> Choice | None:
-    """Return what comes after a `method` that ended with `status`; None if nothing does.
+    """Return the method to use after a `method` that ended with `status`; None if there is none.
 
-    `suspicious` tells that x did not settle, `outside` that x was not within its bounds, of which `Direct` knows
-    nothing; within, it is the answer. `sharing` tells that a few directions in which rows are alike are what made them
-    slow.
+    `suspicious` is whether x did not settle. `outside` is whether x was not within its bounds, which `Direct` does not
+    support; if it is within them, it is the solution. `sharing` is whether a few common directions of the rows slowed
+    convergence down.
     """
     if isinstance(method, Direct) and outside and status in (Status.CONVERGED, Status.PRECISION):
         return Choice("x was outside the bounds: ", Refined())
@@ -135,27 +135,27 @@ def next_choice(
 
 
 def is_hopeless(monitor: Monitor) -> bool:
-    """Tell whether anything else is clearly faster than the random rows that `monitor` has seen."""
+    """Return whether another method is clearly faster than the random rows observed by `monitor`."""
     slow = len(monitor.bursts.rows) > 2 and fewest_rows_left(monitor) > _SLOW * monitor.n_columns
     return slow or monitor.suspicious
 
 
 def rows_share_much(system: System, status: Status, rng: np.random.Generator) -> bool:
-    """Tell whether a few directions in which rows are alike are what made random ones slow: look at some, if so."""
+    """Return whether a few common directions of the rows made random rows slow; this takes a look at some rows."""
     slow = status is Status.SLOW and not _all_is_soon_done(system)
     look = slow and system.n_rhs == 1 and is_plain(system) and worth_a_look(system)
     return look and look_at_spectrum(system, rng).shared is not None
 
 
 def rows_seem_to_agree(rows: Any, b: np.ndarray) -> bool:
-    """Tell whether there are so many dense rows that it is worth a look at some, and these agree with each other."""
+    """Return whether there are so many dense rows that a look at some pays, and these are consistent."""
     if isinstance(rows, CSRRows):
         return False
     return worth_a_sample(*rows.values.shape) and sample_agrees(rows.values, b)
 
 
 def is_plain(system: System) -> bool:
-    """Tell whether nothing but the equations asks for an x: neither damping nor bounds."""
+    """Return whether there is neither damping nor bounds."""
     return system.damp == 0.0 and system.bounds is None
 
 
@@ -164,26 +164,29 @@ def _is_sparse(system: System) -> bool:
 
 
 def _is_tiny(system: System) -> bool:
-    """Tell whether all rows are factored in next to no time, or there are hardly more of them than columns."""
+    """Return whether all rows are factored in hardly any time, or there are hardly more rows than columns."""
     n, p = system.n_rows, system.n_columns
     if _is_sparse(system):
-        least = PAIR * n * system.entries_per_row**2  # there are as many pairs in a row, or more
+        least = PAIR * n * system.entries_per_row**2  # a lower bound of the number of pairs
         return least <= SMALL_SYSTEM and price_of_all(system) <= SMALL_SYSTEM
     return compressed_at_once(n, p, system.n_rhs) or (n < TALL * p and orthogonal(n, p) <= _NOT_TALL * SMALL_SYSTEM)
 
 
 def _few_columns(system: System) -> int:
-    """Return how many columns are few. A sample is factored once for all right-hand sides; rows act on each of them."""
+    """Return the largest number of columns that counts as few, which increases with the number of right-hand sides.
+
+    A sample is factored once for all right-hand sides, but rows are projected on for each of them.
+    """
     return _FEW_COLUMNS if system.n_rhs == 1 else _FEW_COLUMNS_EACH * (_PRICE_OF_MANY + system.n_rhs)
 
 
 def _has_room(system: System) -> bool:
-    """Tell whether a factor fits in the memory that may be used."""
+    """Return whether a factor fits in the workspace."""
     return 8.0 * SQUARES * system.n_columns**2 <= system.workspace_bytes
 
 
 def _can_be_factored(system: System) -> bool:
-    """Tell whether a sample can be factored, in the time of some passes if the rows are sparse."""
+    """Return whether a sample can be factored, for sparse rows in the time of some passes."""
     n, p, entries = system.n_rows, system.n_columns, system.entries_per_row
     if not _has_room(system):
         return False
@@ -191,7 +194,7 @@ def _can_be_factored(system: System) -> bool:
 
 
 def _price_of_random_rows(system: System) -> float:
-    """Return the price of random rows if the equations agree and A is well conditioned."""
+    """Return the price of random rows if the system is consistent and A is well-conditioned."""
     rows, entries = _ROWS_TO_CONVERGE * system.n_columns, system.entries_per_row
     if _is_sparse(system):
         return BEGIN + rows * SPARSE_NUMBER * (entries + _TIME_TO_FIND_A_ROW)
@@ -199,9 +202,9 @@ def _price_of_random_rows(system: System) -> float:
 
 
 def _worth_another_sample(system: System) -> bool:
-    """Tell whether a factor of a sample costs little beside one of all rows, so that it does not matter if b is noisy.
+    """Return whether a factor of a sample is so cheap beside one of all rows that it is tried even if b may be noisy.
 
-    Where there is none of all rows, because they are sparse or too many columns, that is not the question.
+    True if all rows cannot be factored, because they are sparse or have too many columns.
     """
     if _is_sparse(system) or not _can_be_factored(system) or not is_plain(system):
         return True
@@ -210,14 +213,14 @@ def _worth_another_sample(system: System) -> bool:
 
 
 def _all_is_soon_done(system: System) -> bool:
-    """Tell whether all rows take hardly more time than what could be tried next, once random ones were slow."""
+    """Return whether all rows take hardly more time than the next method to try after slow random rows."""
     return is_plain(system) and price_of_all(system) <= _HARDLY_LONGER * _price_of_random_rows(system)
 
 
 def _passes_are_cheaper(system: System, rtol: float) -> bool:
-    """Tell whether conjugate gradients over all rows take less time than random rows, even if all is well.
+    """Return whether conjugate gradients over all rows take less time than random rows, even in the best case.
 
-    Or hardly more, where there are few rows: if b is noisy or A ill-conditioned, random rows were in vain.
+    With few rows they may take slightly more, because random rows do not succeed if b is noisy or A ill-conditioned.
     """
     n, p, entries = system.n_rows, system.n_columns, system.entries_per_row
     digits = -math.log(min(max(rtol, 1e-16), 0.1))

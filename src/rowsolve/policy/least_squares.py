@@ -1,6 +1,6 @@
-"""What the ways to a least-squares solution cost for a system, and which of them pays: all rows, a sample, passes.
+"""The prices of least-squares solutions of a system from all rows, from a sample or by passes, and which one pays.
 
-The arithmetic of prices is in `rowsolve.policy.prices`; what is known of the rows is asked of the system.
+The arithmetic of prices is in `rowsolve.policy.prices`; properties of the rows are taken from the system.
 """
 
 from __future__ import annotations
@@ -52,30 +52,30 @@ __all__ = [
 _SMALL = 2e9  # multiplications of a dense factor of all rows: some tenths of a second
 _LARGEST = 10_000  # columns, of a Gram matrix
 _COPIES = 3  # of A, while it is factored
-_UNEVEN, _MUCH_SLOWER = 2.0, 16.0  # norms of columns that differ by more make passes slower, by so much at most
-_LOCAL = 8  # times its width, that a band has columns if rows are between columns next to each other
-_PIVOTING = 10  # factorizations of the free columns, where there are bounds
+_UNEVEN, _MUCH_SLOWER = 2.0, 16.0  # ratio of norms of columns above which more passes are needed; the largest factor
+_LOCAL = 8  # times its width: with more columns, a band means rows between adjacent columns
+_PIVOTING = 10  # factorizations of the free columns, with bounds
 LOOK_SHARE = 8  # of all rows, at most one in so many
 _LEAST_WORK = 2_000_000  # numbers in A: for fewer a look takes longer than some passes
-LOOK_BLOCK = 12  # vectors among which outliers are looked for
-TO_BE_SURE = 100.0  # passes that a factor may cost which is only to tell what rounding hides
+LOOK_BLOCK = 12  # vectors in the search for large singular values
+TO_BE_SURE = 100.0  # passes that a factor may cost if it only determines what rounding hides
 
 
 def worth_a_look(system: System) -> bool:
-    """Tell whether a look at some rows costs little beside the passes that it may save."""
+    """Return whether a look at some rows costs little compared with the passes that it may save."""
     n, p = system.n_rows, system.n_columns
     large = n * p >= _LEAST_WORK and n >= 2 * LOOK_SHARE * LOOK_BLOCK and p >= 4 * LOOK_BLOCK
     return large and not isinstance(system.rows, CSRRows) and not system.stored
 
 
 def makes_a_band(system: System) -> bool:
-    """Tell whether sparse rows in memory leave a band that is factored in less time than a dense Gram matrix."""
+    """Return whether sparse rows in memory have a band that is factored in less time than a dense Gram matrix."""
     layout, p = system.facts.layout, system.n_columns
     return layout is not None and prices.band(p, layout.width) < dense_gram_of_sparse(system.facts.row_pairs, p)
 
 
 def price_of_all(system: System) -> float:
-    """Return the price of the least-squares solution from all rows; infinity if there is no room or no time for it."""
+    """Return the price of the least-squares solution from all rows; infinity if memory or time is insufficient."""
     n, p, k = system.n_rows, system.n_columns, system.n_rhs
     wide, bounded = n < p and not system.damp, system.bounds is not None
     if wide and not bounded:
@@ -98,18 +98,18 @@ def price_of_all(system: System) -> float:
 
 
 def is_small(rows: Any, n_rows: int, n_columns: int, n_sides: int = 1) -> bool:
-    """Tell whether the least-squares solution of rows in memory takes little time, and nothing else takes less."""
+    """Return whether the least-squares solution of rows in memory takes little time, and no method takes less."""
     if not isinstance(rows, CSRRows) or worth_writing_out(n_rows, n_columns):
         return compressed_at_once(n_rows, n_columns, n_sides)
     if (layout := narrow_band(rows, n_columns)) is not None:
         return n_rows >= n_columns and prices.band_at_once(n_columns, rows.data.size, layout.width)
     if not compressed_at_once_sparse(n_rows, n_columns, rows.data.size, rows.data.size**2 / n_rows, n_sides):
-        return False  # there are at least as many pairs, and to count them takes a while
+        return False  # there are at least as many pairs, and counting them is slow
     return compressed_at_once_sparse(n_rows, n_columns, rows.data.size, pairs_of(rows.indptr), n_sides)
 
 
 def fits_lapack(system: System) -> bool:
-    """Tell whether all rows can be written out in memory and factored in some tenths of a second."""
+    """Return whether all rows can be stored as a dense matrix and factored in some tenths of a second."""
     n, p = system.n_rows, system.n_columns
     products = n * float(p) * min(n, p)
     written = worth_writing_out(n, p) or not isinstance(system.rows, CSRRows)
@@ -118,17 +118,17 @@ def fits_lapack(system: System) -> bool:
 
 
 def has_time_for_qr(system: System) -> bool:
-    """Tell whether an orthogonal factor of all rows ends before the deadline."""
+    """Return whether an orthogonal factor of all rows can be computed before the deadline."""
     n, p = system.n_rows, system.n_columns
     return system.clock.has_time_for(QR_PER_PRODUCT * n * float(p) * min(n, p))
 
 
 def passes_at_first(system: System, digits: float) -> float:
-    """Predict how many passes it takes without a preconditioner, before the first.
+    """Return the predicted number of passes without a preconditioner, before the first pass.
 
-    As many as with random rows, for which the error falls by ``sqrt(p / n)`` a pass. Sparse rows between columns next
-    to each other (splines, grids, series) make a matrix that needs far more. So does an x within bounds that is one of
-    many.
+    It is that for a random A, for which the error decreases by a factor of ``sqrt(p / n)`` per pass. Sparse rows
+    between adjacent columns (splines, grids, series) need many more passes, and so does an x within bounds that is not
+    unique.
     """
     if (
         makes_a_band(system)
@@ -140,17 +140,17 @@ def passes_at_first(system: System, digits: float) -> float:
         return TO_BE_SURE
     slower = 1.0
     soon = isinstance(system.rows, CSRRows) and price_of_passes(system, FEWEST_PASSES) <= LITTLE * price_of_all(system)
-    if not soon and not worth_a_look(system):  # else some passes, or a look, will tell more
+    if not soon and not worth_a_look(system):  # otherwise some passes, or a look, improve the prediction
         slower = min(max(1.0, system.facts.unevenness / _UNEVEN), _MUCH_SLOWER)
     return slower * passes_of_random_rows(system.n_rows, system.n_columns, digits)
 
 
 def passes_left(system: System, slopes: list[float], digits: float) -> float:
-    """Predict how many more passes it takes without a preconditioner.
+    """Return the predicted number of further passes without a preconditioner.
 
-    None before there is something to go by. Slopes jump up and down, and outlying singular values hold up the first
-    passes: so the best of three, or of a quarter of them, are compared with the best of as many before. (Errors would
-    not do: they are known late if A has a null space.)
+    It is that of `passes_at_first` at the first slope, and zero before there are enough of them. Slopes fluctuate, and
+    a few large singular values slow down the first passes, so the best of three slopes, or of a quarter of them, is
+    compared with the best of as many before. (Errors cannot be used: they are known late if A has a null space.)
     """
     if len(slopes) == 1:
         return passes_at_first(system, digits)
@@ -169,14 +169,15 @@ def price_of_passes(system: System, count: float) -> float:
 
 
 def cheapest_sample(system: System, digits: float, which: str = "auto") -> tuple[int, float]:
-    """Return how many rows to factor, and the predicted price of the whole: a ``"sample"``, ``"all"``, or either.
+    """Return the number of rows to factor, and the predicted price of the solve: a ``"sample"``, ``"all"``, or either.
 
-    With R from m rows the error falls by ``sqrt(p / m)`` a pass; with all rows it takes a pass or two.
+    With R from m rows the error decreases by a factor of ``sqrt(p / m)`` per pass; with all rows one or two passes
+    suffice.
     """
     n, p = system.n_rows, system.n_columns
     fits = p <= _LARGEST and 8.0 * SQUARES * p * p <= system.workspace_bytes and system.bounds is None
     sparse = isinstance(system.rows, CSRRows)
-    fits &= not sparse or which == "sample"  # of sparse rows, a sample leaves columns without a number
+    fits &= not sparse or which == "sample"  # a sample of sparse rows has columns without an entry
     samples = [m for m in (4 * p, 8 * p, 16 * p, 32 * p) if m < n and fits and which != "all"]
     choices = {} if samples and which == "sample" else {n: price_of_all(system)}
     if n in choices and system.bounds is not None:  # some factorizations of the free columns

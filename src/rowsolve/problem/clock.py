@@ -1,4 +1,4 @@
-"""The time that a solve takes, and may take."""
+"""The time that a solve takes, and its deadline."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class OutOfTime(Exception):
 
 
 class TooLong(OutOfTime):
-    """Something that cannot be interrupted would take longer than there is time: it was not begun."""
+    """A computation that cannot be interrupted was not begun, because it would end after the deadline."""
 
 
 class Clock:
-    """When a solve began and when it must end; it stands still while kernels are compiled or loaded."""
+    """The time since the start of a solve, not counting the compilation or loading of kernels, and its deadline."""
 
     def __init__(self, seconds: float = math.inf) -> None:
         self.started = time.perf_counter()
@@ -51,20 +51,20 @@ class Clock:
             raise OutOfTime
 
     def has_time_for(self, products: float) -> bool:
-        """Tell whether so many multiplications by LAPACK, which cannot be interrupted, end before the deadline."""
+        """Return whether so many multiplications by LAPACK, which cannot be interrupted, end before the deadline."""
         return products <= _PRODUCTS_A_SECOND * self.left
 
     def make_sure_of_time(self, products: float) -> None:
-        """Raise `TooLong` if they do not."""
+        """Raise `TooLong` if so many multiplications by LAPACK do not end before the deadline."""
         if not self.has_time_for(products):
             raise TooLong
 
     def state(self) -> dict[str, float]:
-        """Return how long it has run, and what was not counted."""
+        """Return the time so far, and the time that was not counted."""
         return {"elapsed": self.elapsed, "paused": self.paused}
 
     def restore(self, state: Any) -> None:
-        """Go on from there: with the pauses of now, and until the deadline of now."""
+        """Restore the time of an earlier run, with the pauses and the deadline of this one."""
         check_keys(state, ("elapsed", "paused"))
         self.started = time.perf_counter() - number(state["elapsed"], {})
         self.paused += number(state["paused"], {})

@@ -30,19 +30,19 @@ def _nothing() -> None:
 
 
 class RowCounter:
-    """Counts the rows that are read; the only object of a system that changes during a solve.
+    """A counter of the rows that are read; besides the clock, the only part of a system that changes during a solve.
 
     Attributes
     ----------
     rows_read : int
     max_rows : float
-        How many may be read in all, where a method reads many without a break.
+        The number of rows that may be read in total, for methods that read many without interruption.
     flagged_rows : ndarray of 3 integers
-        Where kernels note the last row of each sort to flag (see `kernels.rows`), or -1.
+        The last row of each kind that kernels flag (see `kernels.rows`), or -1.
     contradiction : int or None
-        A row that is all zero although its b is not, once one has been read.
+        A row of zeros with a nonzero b, if one has been read.
     all_checked : bool
-        Whether all numbers are known to be finite: by a look beforehand, or by a pass.
+        Whether all numbers are known to be finite, from a check beforehand or from a pass.
     """
 
     def __init__(self, n_rows: int, *, all_checked: bool) -> None:
@@ -57,7 +57,7 @@ class RowCounter:
         self.rows_read += n_rows
 
     def take(self) -> int:
-        """Return how many were read, and count from 0 again: another counter has them."""
+        """Return the number of rows read and reset it to 0; they are added to another counter."""
         taken, self.rows_read = self.rows_read, 0
         return taken
 
@@ -71,11 +71,11 @@ class RowCounter:
         self._used[:] = True
 
     def end_of_pass(self) -> None:
-        """Note that every row has been read, and would have been noted if its numbers were not finite."""
+        """Note that every row has been read, and so checked for numbers that are not finite."""
         self.all_checked = True
 
     def is_used(self, order: np.ndarray) -> np.ndarray:
-        """Tell of each row in `order` whether it has been used."""
+        """Return for each row in `order` whether it has been used."""
         return self._used[order]
 
     def some_used(self, most: int) -> np.ndarray:
@@ -85,11 +85,11 @@ class RowCounter:
 
     @property
     def n_checked(self) -> int:
-        """How many rows are known to be finite: all, or those that were used."""
+        """The number of rows known to be finite: all, or those that were used."""
         return self._used.size if self.all_checked else int(np.count_nonzero(self._used))
 
     def watch(self, listener: Callable[[], Any], max_rows: float = math.inf) -> None:
-        """Call `listener` after each piece of a pass from now on, and let no more than `max_rows` be read."""
+        """Set a `listener` that is called after each piece of a pass, and the number of rows that may be read."""
         self._listener, self.max_rows = listener, max_rows
 
     def tell(self) -> None:
@@ -97,7 +97,7 @@ class RowCounter:
         self._listener()
 
     def note_contradiction(self, row: int | None) -> None:
-        """Remember a row that is all zero although its b is not, unless one is known."""
+        """Note a row of zeros with a nonzero b, unless one is known."""
         if self.contradiction is None:
             self.contradiction = row
 
@@ -111,11 +111,11 @@ class RowCounter:
     derived: ClassVar[tuple[str, ...]] = ("max_rows", "_listener")
 
     def state(self) -> dict[str, Any]:
-        """Return what has been counted."""
+        """Return the state of the counter."""
         return {**state_of(self), "_used": np.packbits(self._used)}
 
     def restore(self, state: Any, sizes: Sizes) -> None:
-        """Take over what was counted."""
+        """Restore the state of the counter."""
         fill(self, state, sizes)
         if not (self.flagged_rows < sizes["n"]).all():
             raise StateError(f"flagged_rows: expected rows up to {sizes['n'] - 1}, got {self.flagged_rows.max()}")

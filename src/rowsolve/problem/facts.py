@@ -1,4 +1,4 @@
-"""What is computed from A and b on demand, once: norms of b, and what their storage and pattern tell."""
+"""Properties of A and b that are computed once, on demand: norms of b, storage and sparsity pattern of A."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ROWS_TO_LOOK_AT = 64  # for the norms of columns
 
 
 class Facts:
-    """Facts about ``A x = b``, each computed when it is first asked for.
+    """Properties of ``A x = b``, each computed on first access.
 
     Parameters
     ----------
@@ -41,13 +41,13 @@ class Facts:
 
     @cached_property
     def norm_b(self) -> float:
-        """A unit for residuals: the norm of b, or something of that size if b is 0 or its square out of range."""
+        """A unit for residuals: the norm of b, or a substitute if b is 0 or its square is out of range."""
         norm_b = math.sqrt(sum_of_squares(self._b.reshape(-1)))
         return norm_b if 0.0 < norm_b < math.inf else float(np.abs(self._b).max()) or 1.0
 
     @cached_property
     def b_magnitude(self) -> np.ndarray:
-        """The largest entry of each row of b: not zero where a row of zeros contradicts one of the right-hand sides."""
+        """The largest absolute value in each row of b; if it is nonzero for a row of zeros, no x satisfies that row."""
         return self._b if self._n_rhs == 1 else self._look_at_sides[0]
 
     @cached_property
@@ -70,19 +70,19 @@ class Facts:
 
     @cached_property
     def in_columns(self) -> bool:
-        """Whether dense rows are in Fortran order: products with all of them are fast, single ones are not."""
+        """Whether dense rows are in Fortran order: products with all rows are fast, access to single rows is slow."""
         return not self._stored and not isinstance(self._rows, CSRRows) and not self._rows.values.flags.c_contiguous
 
     @cached_property
     def row_pairs(self) -> float:
-        """How many pairs of numbers are in one row, of sparse rows."""
+        """The number of pairs of entries within a row, summed over all sparse rows."""
         return pairs_of(self._rows.indptr)
 
     @cached_property
     def unevenness(self) -> float:
-        """The norm of the largest column over that of the smallest that is not zero, in some rows that are in memory.
+        """The ratio of the largest to the smallest nonzero norm of a column, from some rows in memory.
 
-        Conjugate gradients take that much longer, or even more.
+        Conjugate gradients take at least that many times as many steps.
         """
         if self._stored:
             return 1.0
@@ -96,14 +96,14 @@ class Facts:
 
     @cached_property
     def null_vectors(self) -> np.ndarray | None:
-        """Directions that sparse rows obviously leave open (see `rowsolve.problem.null_space`); None if none."""
+        """Vectors of the null space that the structure of sparse rows shows (see `null_space`); None if none."""
         if self._stored or not isinstance(self._rows, CSRRows) or self._damp:
             return None
         return obvious_null_space(self._rows, self._n_columns)
 
     @cached_property
     def layout(self) -> Layout | None:
-        """How narrow a band the Gram matrix of sparse rows is, where that is worth a look; else None."""
+        """The band of the Gram matrix of sparse rows, if it pays to look for one; otherwise None."""
         if self._stored or not isinstance(self._rows, CSRRows):
             return None
         n, p, widest = self._n_rows, self._n_columns, widest_row(self._rows)
@@ -113,15 +113,15 @@ class Facts:
 
     @property
     def spectrum(self) -> Any:
-        """What some rows tell of the singular values of A (a `Spectrum`), if they have been looked at."""
+        """The `Spectrum` of a sample of rows, if it has been computed."""
         return self._spectrum
 
     def once(self, make: Callable[[], Any]) -> Any:
-        """Return the spectrum, made by `make` if there is none yet."""
+        """Return the spectrum, computed by `make` if there is none yet."""
         if self._spectrum is None:
             self._spectrum = make()
         return self._spectrum
 
     def restore(self, spectrum: Any) -> None:
-        """Take over the spectrum that an earlier run has made."""
+        """Restore the spectrum of an earlier run."""
         self._spectrum = spectrum

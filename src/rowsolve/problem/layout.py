@@ -1,4 +1,4 @@
-"""How narrow a band the Gram matrix of sparse rows is, with their columns as they come or in another order."""
+"""The band of the Gram matrix of sparse rows, with the columns in their given order or in another one."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from rowsolve.kernels.rows import CSRRows
 
 __all__ = ["NARROW", "Layout", "look_for_band", "narrow_band"]
 
-NARROW = 64  # columns: a band so narrow needs no better order
-_BANDED = 4  # times its width, that a band has columns to be worth while
-_FEW_COLUMNS = 128  # of a Gram matrix that is not worth the trouble of a band
+NARROW = 64  # columns: for so narrow a band no better order is looked for
+_BANDED = 4  # times its width: with fewer columns a band does not pay
+_FEW_COLUMNS = 128  # of a Gram matrix for which a band does not pay
 
 
 class Layout(NamedTuple):
-    """How wide a band is with its columns in some `order` (None: as they come)."""
+    """The width of a band with the columns in some `order` (None for the given order)."""
 
     width: int
     order: np.ndarray | None = None
 
 
 def look_for_band(rows: CSRRows, n_columns: int, widest: int, limit: float = math.inf) -> Layout:
-    """Return the narrowest layout that is easily found for rows of at most `widest` columns.
+    """Return the narrowest layout that is found cheaply, for rows that span at most `widest` columns.
 
-    One wider than `limit` is not looked for.
+    No layout wider than `limit` is looked for.
     """
     if widest <= NARROW:
         return Layout(widest)
@@ -37,7 +37,7 @@ def look_for_band(rows: CSRRows, n_columns: int, widest: int, limit: float = mat
 
 
 def narrow_band(rows: Any, n_columns: int) -> Layout | None:
-    """Return the band that sparse rows are as they come, if it is narrow and there are many columns."""
+    """Return the band of sparse rows in the given order of columns, if it is narrow and there are many columns."""
     if n_columns <= _FEW_COLUMNS or (widest := widest_row(rows)) > NARROW or _BANDED * widest > n_columns:
         return None
     return Layout(widest)

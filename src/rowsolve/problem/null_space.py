@@ -1,4 +1,4 @@
-"""Directions that sparse rows leave open, as their structure shows at a glance."""
+"""Vectors of the null space of sparse rows that their structure shows."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from rowsolve.kernels.rows import CSRRows
 __all__ = ["obvious_null_space"]
 
 _MOST_GROUPS = 16  # of dummy variables
-_FEW_ROWS = 64  # that are looked at first
+_FEW_ROWS = 64  # that are examined first
 
 
 def obvious_null_space(rows: CSRRows, n_columns: int) -> np.ndarray | None:
-    """Return an orthonormal basis of directions that no row reaches, as columns, if they are obvious; else None.
+    """Return an orthonormal basis, in columns, of directions that no row reaches; None if the structure shows none.
 
-    Differences have rows that sum up to zero. Dummy variables have rows with an entry of the same size in each of
-    several groups of columns, so that what is added to one group can be taken from another.
+    The rows of differences sum to zero. Dummy variables have rows with an entry of the same size in each of several
+    groups of columns, so that a constant can be added to one group and subtracted from another.
     """
     (data, indices, indptr), n, p = rows, rows.indptr.size - 1, n_columns
     each = int(indptr[1] - indptr[0])
@@ -30,12 +30,12 @@ def obvious_null_space(rows: CSRRows, n_columns: int) -> np.ndarray | None:
     for some in (
         slice(_FEW_ROWS),
         slice(None),
-    ):  # a look at a few rows is mostly enough to see that there is none
+    ):  # mostly a few rows show that there are none
         groups = [k for k in range(each) if (values[some, k] == values[0, k]).all()]
         first, last = ([end(columns[some, k]) for k in range(each)] for end in (np.min, np.max))
         if len(groups) < 2 or any(a >= b for a, b in zip(last[:-1], first[1:], strict=True)):
             return None
     sums = np.zeros((p, len(groups)))
     for c, k in enumerate(groups):
-        sums[columns[:, k], c] = 1.0 / values[0, k]  # which adds 1 to each row
+        sums[columns[:, k], c] = 1.0 / values[0, k]  # contributes 1 to each row
     return np.linalg.qr(sums[:, 1:] - sums[:, :1])[0]

@@ -1,4 +1,4 @@
-"""A system whose rows stay where they live: they come into memory a chunk at a time."""
+"""A system whose rows are not in memory and are read a chunk at a time."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from rowsolve.sources.stored import StoredRows
 
 __all__ = ["StoredSystem"]
 
-_PLACES = 64  # at least so many, where rows that are next to each other are sampled together
-_RUN = 1 << 18  # bytes of rows next to each other, which a disk reads as fast as one
+_PLACES = 64  # at least, if runs of adjacent rows are sampled
+_RUN = 1 << 18  # bytes of adjacent rows, which a disk reads as fast as a single row
 _NO_ROWS = np.empty(0, np.int64)
-_SINGLE = 256  # rows that are sampled one by one, if they can be read so
+_SINGLE = 256  # rows that are sampled one by one, if single rows can be read
 
 
 class StoredSystem(System):
@@ -40,28 +40,28 @@ class StoredSystem(System):
 
     @cached_property
     def slow_to_read(self) -> bool:
-        """Whether rows come from a file, and not from a map of one that the system can keep in memory."""
+        """Whether rows are read from a file, rather than from a memory map that fits in memory."""
         store = self.source.store
         return not (self.source.memory.views and self.n_rows * store.bytes_per_row <= free_memory())
 
     @property
     def sample_is_a_pass(self) -> bool:
-        """Whether some rows from here and there take as long to read as all of them."""
+        """Whether a random sample of rows takes as long to read as all rows."""
         store = self.source.store
         return store.ordered or self.n_rows <= 2 * _PLACES * store.chunk
 
     def keep(self, order: np.ndarray) -> None:
-        """Keep the rows in `order` as they come by in the next pass, to be asked for as `parts` afterwards."""
+        """Keep the rows in `order` when the next pass reads them, so that `parts` has them afterwards."""
         fits = not self.source.store.sparse and order.size <= self.rows_at_once
         self._to_keep = order if fits else None
 
     @property
     def bytes_read(self) -> float:
-        """What was read of A so far."""
+        """The bytes of A read so far."""
         return self.source.store.bytes_read
 
     def restore_bytes(self, before: float) -> None:
-        """Go on counting from what was read `before`."""
+        """Set the bytes that were read `before`."""
         self.source.store.bytes_read += before
 
     def pieces(self, times_used: int = 1, n_rows: int | None = None, skip: int = 0) -> Iterator[Piece]:  # noqa: ARG002
@@ -82,27 +82,27 @@ class StoredSystem(System):
         self.counter.end_of_pass()
 
     def parts(self, order: np.ndarray) -> Iterator[Part]:
-        """Read the rows in `order`, as many at a time as there is room for."""
+        """Yield the rows in `order`, as many at a time as fit in memory."""
         for start, stop in self.source.batches(order.size):
             numbers = order[start:stop]
             if self._kept is None or not np.array_equal(self._kept.numbers, numbers):  # type: ignore[arg-type]
-                self._kept = None  # before the next ones take as much
+                self._kept = None  # to free the memory before the next part is read
                 self._kept = Part(self.source.fetch(numbers).rows, np.arange(numbers.size), numbers)
             with self._numbered(numbers):
-                yield self._kept  # rows under suspicion are asked for again and again
+                yield self._kept  # suspects are read repeatedly
 
     def _memory_for(self, workspace_bytes: float) -> float:
-        """Return how much memory must be allowed for so much workspace: chunks take half of what is not `fixed`."""
+        """Return the memory limit needed for so much workspace: chunks take half of what is not `fixed`."""
         return 2.0 * workspace_bytes + self.source.memory.fixed
 
     @property
     def rows_at_once(self) -> int:
-        """How many rows from here and there are one part."""
+        """The number of rows in a part."""
         return self.source.rows_at_once
 
     @contextmanager
     def _numbered(self, numbers: np.ndarray) -> Iterator[None]:
-        """Give rows that kernels note meanwhile the `numbers` that they have in A."""
+        """Renumber the rows that kernels flag in this context with their `numbers` in A."""
         flagged_rows = self.counter.flagged_rows
         before = flagged_rows.copy()
         flagged_rows[:] = -1
@@ -116,13 +116,13 @@ class StoredSystem(System):
         return found
 
     def visible(self, first: int, source: Source) -> System:
-        """Return rows that are in memory, of which `first` is the first, as a system of their own."""
+        """Return rows that are in memory, beginning with row `first` of A, as a system of their own."""
         return _Visible(self, source, slice(first, first + source.shape[0]))
 
     def sample(self, count: int, rng: np.random.Generator) -> tuple[np.ndarray, int]:
-        """Return up to `count` distinct random rows, fresh ones first, and how many of them are.
+        """Return up to `count` distinct random rows, fresh ones first, and the number of fresh ones.
 
-        Many, or those of a store that reads chunks, come in short runs from at least 64 places.
+        If they are many, or if the store reads chunks, they are short runs of rows from at least 64 places.
         """
         store = self.source.store
         run = max(store.chunk, int(_RUN / max(1.0, store.bytes_per_row)))
@@ -136,13 +136,13 @@ class StoredSystem(System):
         return np.concatenate([order[~used], order[used]]), int((~used).sum())
 
     def places_of(self, order: np.ndarray) -> int:
-        """Return from how many places, independent of each other, these rows come."""
+        """Return the number of independent places that these rows come from."""
         chunk = self.source.store.chunk
         return order.size if chunk == 1 else int(np.unique(order // chunk).size)
 
 
 class _Visible(System):
-    """Rows of a stored system that are in memory, by their `numbers`; what is odd about them is told of the whole."""
+    """Rows of a stored system that are in memory, with their `numbers`; odd rows are noted in the whole system."""
 
     def __init__(self, whole: StoredSystem, source: Source, numbers: np.ndarray | slice) -> None:
         b = frozen(np.ascontiguousarray(whole.b[numbers]))
@@ -151,22 +151,22 @@ class _Visible(System):
 
     @property
     def arrangement(self) -> Any:
-        """That of the whole, as far as these rows go."""
+        """The arrangement of the whole system, restricted to these rows."""
         if self._whole.arrangement is None or not isinstance(self._numbers, slice):
             return self.source.arrangement
         return self._whole.arrangement.within(self._numbers.start, self._numbers.stop)
 
     @property
     def named(self) -> Source:
-        """What messages have the names of the file and the columns from."""
+        """The source of the names of the file and the columns in messages."""
         return self._whole.source
 
     def number_of(self, i: int) -> int:
-        """Return the number of row `i` in the whole."""
+        """Return the number of row `i` in A."""
         return self._numbers.start + i if isinstance(self._numbers, slice) else int(self._numbers[i])
 
     def look_at_odd_rows(self) -> None:
-        """Raise for a row that is not finite or out of range; let the whole remember one of zeros."""
+        """Raise for a row that is not finite or out of range; note a row of zeros in the whole system."""
         super().look_at_odd_rows()
         self._whole.counter.note_contradiction(self.counter.contradiction)
         self.counter.contradiction = None

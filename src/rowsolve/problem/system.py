@@ -1,4 +1,4 @@
-"""The system being solved, as methods see it: rows, right-hand side, and a count of every row read."""
+"""The system that methods solve: rows, right-hand sides, and a counter of the rows read."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from rowsolve.sources import Source
 
 __all__ = ["Part", "Piece", "System"]
 
-# Numbers read between two looks at the clock and at Ctrl-C: about 10 ms. Fixed, not timed, so that the same
-# seed gives the same bits.
+# Numbers read between two checks of the clock and of Ctrl-C: about 10 ms. Fixed, not timed, so that results are
+# reproducible for a given seed.
 WORK_OF_A_BURST = 10_000_000
 _WORK_OF_A_THREAD = 300_000  # numbers used: about 0.3 ms, where waking another thread takes 0.1 ms
 
 
 class Piece(NamedTuple):
-    """Rows that follow each other, and are in memory now: ``rows[start:stop]``, where row 0 is row `first` of A."""
+    """Consecutive rows that are in memory: ``rows[start:stop]``, where row 0 is row `first` of A."""
 
     rows: Any
     first: int
@@ -38,7 +38,7 @@ class Piece(NamedTuple):
 
     @property
     def n_rows(self) -> int:
-        """How many they are."""
+        """The number of rows."""
         return self.stop - self.start
 
     def of(self, values: np.ndarray) -> np.ndarray:
@@ -47,7 +47,7 @@ class Piece(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Rows from here and there that are in memory now: ``rows[order]``, or rows `numbers` of A if these are given."""
+    """Arbitrary rows that are in memory: ``rows[order]``, which are rows `numbers` of A if these are given."""
 
     rows: Any
     order: np.ndarray
@@ -59,30 +59,31 @@ class Part(NamedTuple):
 
 
 class System:
-    """``A x = b`` with its rows in a form that kernels take.
+    """``A x = b`` with the rows in a form that kernels accept.
 
-    Those of a `StoredSystem` are not in memory: they come in `pieces` and `parts`, of which this class has but one.
+    Passes read the rows in `pieces`, and selected rows come in `parts`. Here all rows are in memory, so there is only
+    one part; those of a `StoredSystem` are not.
 
-    Nothing here changes during a solve but `counter` and `clock`; what a method finds is in its `Step`.
+    Only `counter` and `clock` change during a solve; the results of a method are in its `Step`.
 
     Attributes
     ----------
     rows : DenseRows or CSRRows
     b : ndarray of shape (n,) or (n, n_rhs), float64
     n_rhs : int
-        How many right-hand sides there are.
+        The number of right-hand sides.
     threads : int
-        How many may work at once.
+        The number of threads that may run at once.
     damp : float
         The least-squares methods minimise ``norm(A x - b)**2 + damp**2 norm(x)**2``.
     bounds : pair of ndarrays of shape (p,), or None
-        The least and the largest value of each entry of x, for methods that take bounds.
+        The lower and upper bounds of the entries of x, for methods that support bounds.
     workspace_bytes : float
-        Bytes that a method may use for what it makes of the rows.
+        The size of the workspace that a method may allocate, in bytes.
     counter : RowCounter
-        What has been read.
+        The counter of the rows read.
     facts : Facts
-        Norms, and what storage and pattern of the rows tell, computed when they are asked for.
+        Norms, and properties of the storage and the pattern of the rows, computed on demand.
     """
 
     stored: ClassVar[bool] = False
@@ -112,24 +113,24 @@ class System:
 
     @property
     def arrangement(self) -> Any:
-        """The order in which the rows are stored, if that was told."""
+        """The order in which the rows are stored, if it is known."""
         return self.source.arrangement
 
     @property
     def entries_per_row(self) -> float:
-        """How many numbers are stored of each row, at least 1."""
+        """The mean number of stored entries of a row, at least 1."""
         return max(1.0, self.source.entries_per_row)
 
     @property
     def rows_read(self) -> int:
-        """How many rows have been read."""
+        """The number of rows that have been read."""
         return self.counter.rows_read
 
     def pieces(self, times_used: int = 1, n_rows: int | None = None, skip: int = 0) -> Iterator[Piece]:
         """Yield all rows in pieces: one counted pass, which Ctrl-C and the deadline can end.
 
         `times_used` is how often each number is used, so that a piece takes about as long as a burst. `n_rows` is the
-        length of a list of rows to go over instead. The first pieces are left out if they were done before: `skip`.
+        length of a list of rows to read instead of all. The first `skip` pieces, which were done before, are left out.
         """
         total = self.n_rows if n_rows is None else n_rows
         size = max(1, int(WORK_OF_A_BURST / (self.entries_per_row * times_used)))
@@ -142,19 +143,19 @@ class System:
 
     @property
     def slow_to_read(self) -> bool:
-        """Whether rows come from a file, and not from memory or a map of a file that fits there."""
+        """Whether rows are read from a file, rather than from memory or from a memory map that fits in memory."""
         return False
 
     @property
     def sample_is_a_pass(self) -> bool:
-        """Whether some rows from here and there take as long to read as all of them: not if they are in memory."""
+        """Whether a random sample of rows takes as long to read as all rows: not if they are in memory."""
         return False
 
     def keep(self, order: np.ndarray) -> None:
-        """Keep the rows in `order` as they come by in the next pass, to be asked for as `parts` afterwards."""
+        """Keep the rows in `order` when the next pass reads them, so that `parts` has them afterwards."""
 
     def end_passes(self, count: int) -> None:
-        """Count passes that were made without a break."""
+        """Count passes that were made without interruption."""
         self.counter.add(count * self.n_rows)
         self.counter.end_of_pass()
         self.counter.use_all()
@@ -168,14 +169,14 @@ class System:
         self.clock.check()
 
     def parts(self, order: np.ndarray) -> Iterator[Part]:
-        """Yield the rows in `order` as they can be in memory at once, from its first to its last; they are not counted.
+        """Yield the rows in `order`, from first to last, as many at a time as fit in memory; they are not counted.
 
-        Rows that kernels note in `flagged_rows` meanwhile are numbered as in a part.
+        Rows that kernels flag in `flagged_rows` meanwhile are numbered as in a part.
         """
         yield Part(self.rows, order)
 
     def make_sure_of_room(self, n_bytes: float, what: str) -> None:
-        """Raise if `what` takes more memory than a method may use."""
+        """Raise if `what` takes more memory than the workspace has."""
         if n_bytes > self.workspace_bytes:
             raise ValueError(
                 f"{what} takes about {math.ceil(n_bytes / 1e6):,} MB, and `memory` leaves "
@@ -184,16 +185,16 @@ class System:
             )
 
     def _memory_for(self, workspace_bytes: float) -> float:
-        """Return how much memory must be allowed for so much `workspace_bytes`."""
+        """Return the memory limit that is needed for so much `workspace_bytes`."""
         return workspace_bytes + sum(part.nbytes for part in self.rows)
 
     @property
     def rows_at_once(self) -> int:
-        """How many rows from here and there are one part."""
+        """The number of rows in a part."""
         return self.n_rows
 
     def threads_for(self, work: float) -> int:
-        """Return how many threads are worth waking for `work` numbers to be used."""
+        """Return the number of threads that pays if `work` numbers are used."""
         return max(1, min(self.threads, int(work / _WORK_OF_A_THREAD)))
 
     def in_slices(self, call: Callable[[int, int, np.ndarray], None], start: int, stop: int, work: float) -> None:
@@ -224,7 +225,7 @@ class System:
             self.in_slices(partial(call, piece), piece.start, piece.stop, work)
 
     def norms_sq(self) -> np.ndarray:
-        """Return the squared norm of each row, 0 for one that defines no hyperplane: one pass."""
+        """Return the squared norm of each row, 0 for one that defines no hyperplane; make one pass."""
         found = np.empty(self.n_rows)
 
         def fill(piece: Piece, start: int, stop: int, flagged_rows: np.ndarray) -> None:
@@ -236,8 +237,8 @@ class System:
     def part(self, order: np.ndarray) -> System | None:
         """Return the rows in `order`, which are counted, as a system of their own in memory; None if all are zero.
 
-        Each is divided by its norm; those that define no hyperplane are left out. One thread is enough for what is in
-        the cache, and does not wait for cores on which those of BLAS still spin.
+        Each is divided by its norm; those that define no hyperplane are left out. One thread is enough for rows that
+        fit in the cache, and does not wait for cores on which the threads of BLAS still spin.
         """
         norms_sq = np.empty(order.size)
         norms_at(self.rows, self.facts.b_magnitude, order, norms_sq, self.counter.flagged_rows)
@@ -254,9 +255,9 @@ class System:
         self.look_at_odd_rows()
 
     def sample(self, count: int, rng: np.random.Generator) -> tuple[np.ndarray, int]:
-        """Return up to `count` distinct random rows and how many of them are fresh, never used in a burst.
+        """Return up to `count` distinct random rows, and the number of fresh ones, which were never used in a burst.
 
-        Fresh ones come first; used ones fill up.
+        Fresh ones come first, then used ones.
         """
         for n_drawn in (2 * count, 8 * count):  # in most cases few rows have been used
             if self.n_rows <= 8 * count:
@@ -271,9 +272,9 @@ class System:
         return np.concatenate([fresh, drawn[used][: count - fresh.size]]), fresh.size
 
     def look_at_odd_rows(self) -> None:
-        """Raise for a row that is not finite or out of range; remember a zero row whose b is not zero."""
+        """Raise for a row that is not finite or out of range; note a row of zeros with a nonzero b."""
         flagged_rows = self.counter.flagged_rows
-        if flagged_rows[0] < 0 and flagged_rows[1] < 0 and flagged_rows[2] < 0:  # quicker than max() of so few
+        if flagged_rows[0] < 0 and flagged_rows[1] < 0 and flagged_rows[2] < 0:  # faster than max() of so few
             return
         for sort in (NON_FINITE, ZERO_AGAINST_B, ZERO):
             if flagged_rows[sort] >= 0:
@@ -295,39 +296,39 @@ class System:
             self.counter.note_contradiction(self.number_of(i))
 
     def make_sure_finite(self) -> None:
-        """Raise for the first row that is not finite: a look at all of them."""
+        """Raise for the first row that is not finite; all rows are checked."""
         flagged_rows = self.source.first_not_finite()
         if flagged_rows is not None:
             self._look_at(flagged_rows.row)
 
     @property
     def named(self) -> Source:
-        """What messages have the names of the file and the columns from."""
+        """The source of the names of the file and the columns in messages."""
         return self.source
 
     @property
     def place(self) -> str:
-        """How messages about a row begin: with the file that it comes from, if there is one."""
+        """The beginning of messages about a row: the file that it comes from, if there is one."""
         return f"{self.named.name}: " if self.named.name else ""
 
     def number_of(self, i: int) -> int:
-        """Return what messages call row `i`: its number in A."""
+        """Return the number of row `i` in A, for messages."""
         return i
 
     def places_of(self, order: np.ndarray) -> int:
-        """Return from how many places, independent of each other, these rows come."""
+        """Return the number of independent places that these rows come from."""
         return order.size
 
     @property
     def bytes_read(self) -> float:
-        """What was read of A so far, in bytes."""
+        """The bytes of A read so far."""
         return self.rows_read * self.entries_per_row * self.rows[0].itemsize
 
     def restore_bytes(self, before: float) -> None:
-        """Go on counting from what was read `before`."""
+        """Set the bytes that were read `before`."""
 
     @property
     def sizes(self) -> Sizes:
-        """What the arrays in a state of this system are measured by."""
+        """The sizes that the arrays in a state of this system must have."""
         k, sparse = self.n_rhs, isinstance(self.rows, CSRRows)
         return {"n": self.n_rows, "p": self.n_columns, "k": k, "v": k + 1, "sparse": sparse}
