@@ -1,4 +1,4 @@
-"""Least squares of all rows together: compressed to p x p numbers, or written out and factored by LAPACK."""
+"""Least squares from all rows at once: compressed to p x p numbers, or as a dense matrix factored by LAPACK."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from rowsolve.problem.system import Piece, System
 __all__ = ["AllRows", "by_lapack"]
 
 _EPS = float(np.finfo(float).eps)
-_LONG_FACTOR = 3.0  # factors of 700 columns and more are worth the threads of BLAS, which spin for a while after it
+_LONG_FACTOR = 3.0  # from 700 columns on, a factor is worth the threads of BLAS, which then spin for a while
 _COMPRESSED = named(
     Compressed, gram=array("p", "p"), sides=array("p", "k"), squares=array("k"), n_rows=integer(0, "n")
 )  # fmt: skip
@@ -38,11 +38,11 @@ _TRIANGLE = named(
 
 
 class AllRows:
-    """The least-squares solution from one pass that compresses the rows, and one that certifies x where that is needed.
+    """The least-squares solution from one pass that compresses the rows, and a second one that certifies x if needed.
 
-    What has been compressed is kept between two pieces of the first pass, so that it can be saved. Sparse rows that
-    leave a sparse factor are compressed at once. Within bounds a pass always certifies x, and rows are reduced to a
-    triangle instead if that is asked for: `by_qr`.
+    The compressed state is kept between two pieces of the first pass, so that it can be saved. Sparse rows that have a
+    sparse factor are compressed at once. With bounds, x is always certified by a pass, and with `by_qr` the rows are
+    reduced to a triangle instead.
     """
 
     def __init__(self, system: System, x0: np.ndarray, tolerance: Tolerance, *, by_qr: bool = False) -> None:
@@ -52,9 +52,9 @@ class AllRows:
         self.state_so_far: Any = None if band else _nothing(system, Triangle if by_qr else Compressed)
 
     def step(self) -> Step | None:
-        """Return the solution; None if the squares of A have lost what is needed to find it."""
+        """Return the solution; None if the squares of A do not determine it."""
         system = self.system
-        with blas_threads(math.inf, 1):  # threads of BLAS would be in the way of the next pass
+        with blas_threads(math.inf, 1):  # threads of BLAS would slow down the next pass
             if system.bounds is not None:
                 return self._within(system.bounds)
             found = self._by_band() if self.state_so_far is None else self._by_dense_factor()
@@ -103,11 +103,11 @@ class AllRows:
         return Step(found.x, error if found.is_optimal else unknown, status, residual_norm, findings)
 
     def _compress_all(self) -> Any:
-        """Make the first pass, or the rest of it; None if sums leave the range of float64, or all rows are zero."""
+        """Make the first pass, or the rest of it; return None if sums overflow or all rows are zero."""
         system, state = self.system, self.state_so_far
         reduce_rows = triangulate if self.by_qr else compress
         self.compressing = True
-        if system.stored and system.n_rhs == 1:  # of which `auto` will want to see the residuals
+        if system.stored and system.n_rhs == 1:  # `auto` will need their residuals
             system.keep(np.arange(system.n_rows)[rows_for_the_tail(system.n_rows)])
         for rows, b in _blocks(system, skip=self.n_done):
             part = reduce_rows(rows, b, system.threads)
@@ -124,7 +124,7 @@ class AllRows:
         return fit_normal(state, factor, self.starts, self.system.damp, self.tolerance, self._slopes)
 
     def _slopes(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Make one pass: ``A'(b - A x)``, and the squared norm of each residual."""
+        """Return ``A'(b - A x)`` and the squared norm of each residual; make one pass."""
         slope, squares = np.zeros_like(x), np.zeros(x.shape[1])
         for rows, b in _blocks(self.system, whole=self.state_so_far is None):
             more, further = slopes_at(rows, b, x, self.system.threads)
@@ -132,11 +132,11 @@ class AllRows:
         return slope, squares
 
     def state(self) -> dict[str, Any]:
-        """Return what has been compressed so far."""
+        """Return the state compressed so far."""
         return {"n_done": self.n_done, "state_so_far": packed(self.state_so_far)}
 
     def restore(self, state: Any) -> None:
-        """Go on from there."""
+        """Restore the state compressed so far."""
         check_keys(state, ("n_done", "state_so_far"))
         self.n_done = integer()(state["n_done"], self.system.sizes)
         found = optional(_TRIANGLE if self.by_qr else _COMPRESSED)(state["state_so_far"], self.system.sizes)
@@ -152,7 +152,7 @@ def _nothing(system: System, kind: Any) -> Any:
 
 
 def _blocks(system: System, skip: int = 0, *, whole: bool = False) -> Iterator[tuple[Any, np.ndarray]]:
-    """Yield all rows in pieces, as an array or a sparse matrix, and their right-hand sides: one counted pass."""
+    """Yield all rows in pieces, as an array or a sparse matrix, with their right-hand sides, in one counted pass."""
     for piece in [Piece(system.rows, 0, 0, system.n_rows)] if whole else system.pieces(skip=skip):
         part, b = slice(piece.start, piece.stop), piece.of(system.b)[piece.start : piece.stop]
         rows = piece.rows
@@ -166,10 +166,10 @@ def _blocks(system: System, skip: int = 0, *, whole: bool = False) -> Iterator[t
 
 
 def step_of(found: Fit, starts: np.ndarray, tolerance: Tolerance) -> Step:
-    """Return a solution as the last step."""
+    """Return the last step, from a solution."""
     good = (found.error <= tolerance.at(norms(found.x), norms(starts))).all()
     status, residual_sq = Status.CONVERGED if good else Status.PRECISION, float(found.residual_sq.sum())
-    if math.isnan(residual_sq):  # no more than rounding, as far as sums over all rows tell: some rows tell more
+    if math.isnan(residual_sq):  # too small for sums over all rows: some rows are more accurate
         return Step(found.x, found.error, status, findings=Findings(found.rank, found.has_gap, residual_norm=0.0))
     residual_norm = math.sqrt(residual_sq)
     findings = Findings(found.rank, found.has_gap, residual_norm=residual_norm)
@@ -183,7 +183,7 @@ def _matrix_of(rows: CSRRows, n_columns: int) -> Any:
 
 
 def by_lapack(system: System, x0: np.ndarray, tolerance: Tolerance, *, by_qr: bool = False) -> Step | None:
-    """Return the least-squares solution of all rows; None if it takes passes."""
+    """Return the least-squares solution of all rows; None if passes are needed."""
     n, rows, starts = system.n_rows, system.source.as_matrix(), np.atleast_2d(x0)
     rows = rows.toarray() if isinstance(system.rows, CSRRows) else rows
     rows, b = rows.astype(float, copy=False), system.b.reshape(n, -1)

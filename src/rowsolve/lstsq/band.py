@@ -1,8 +1,8 @@
 """The Gram matrix of sparse rows as a band, and its Cholesky factor.
 
-Splines, series, grids and networks have rows between columns that are next to each other, as they come or in an order
-that the algorithm of Cuthill and McKee finds. Their Gram matrix is a narrow band, whose factor is one too. LAPACK
-factors it in a fraction of the time of a sparse LU factorization (SuperLU), and its cost is known beforehand.
+Splines, series, grids and networks have rows between adjacent columns, in the given order or in one found by the
+Cuthill-McKee algorithm. Their Gram matrix is a narrow band, and so is its factor. LAPACK factors it in a fraction of
+the time of a sparse LU factorization (SuperLU), and the cost is known beforehand.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rowsolve.problem.layout import Layout
 __all__ = ["Band", "BandFactor", "compress_to_band", "factor_band"]
 
 _POWER_STEPS = 2
-_DEPENDENT = 1e-6  # what is left of a column of length 1 that depends on others, at most
+_DEPENDENT = 1e-6  # at most, what remains of a dependent column of length 1
 _MOST_DROPPED = 8  # columns: each takes another factorization
 
 
@@ -35,9 +35,9 @@ class Band(NamedTuple):
 
 
 class BandFactor(GramFactor):
-    """The Cholesky factor of a band, its columns brought to one length.
+    """The Cholesky factor of a band, with columns scaled to equal length.
 
-    Columns that depend on others (`dropped`, numbered as in the band) are replaced by those of the identity.
+    Dependent columns (`dropped`, numbered as in the band) are replaced by those of the identity.
     """
 
     def __init__(self, lower: np.ndarray, roots: np.ndarray, order: np.ndarray | None, dropped: list[int]) -> None:
@@ -49,7 +49,7 @@ class BandFactor(GramFactor):
             self.lengths[order, 0] = roots
 
     def solve(self, vectors: np.ndarray) -> np.ndarray:
-        """Return the solution of least norm for each column of `vectors`."""
+        """Return the minimum-norm solution for each column of `vectors`."""
         scaled = vectors / self.lengths
         return self.project(self._back(self._solve(scaled if self.order is None else scaled[self.order])))
 
@@ -68,7 +68,7 @@ class BandFactor(GramFactor):
         return found / self.lengths
 
     def find_null_space(self, scaled: np.ndarray) -> None:
-        """Find the null space: a dropped column of the `scaled` band is a combination of the others."""
+        """Compute the null space: each dropped column of the `scaled` band is a combination of the others."""
         null = np.zeros((len(self.lengths), len(self.dropped)))
         for k, j in enumerate(self.dropped):
             null[:, k] = column_of(scaled, j)
@@ -77,7 +77,7 @@ class BandFactor(GramFactor):
         self.basis = orthonormal(self._back(null))[0]
 
     def spread(self) -> float:
-        """Return the root of the trace of the inverse, in the units of x, by some random vectors."""
+        """Return the square root of the trace of the inverse, in the units of x, estimated by random vectors."""
         noise = self.project(noise_of(len(self.lengths)))
         found = np.vecdot(noise.T, self.solve(noise).T)
         return math.sqrt(max(0.0, float(found.mean())))
@@ -94,7 +94,7 @@ def column_of(band: np.ndarray, j: int) -> np.ndarray:
 
 
 def compress_to_band(A: Any, b: np.ndarray, layout: Layout, threads: int = 1) -> Compressed:
-    """Compress the rows of a CSR matrix: as `compress` does, but with a `Band` for the Gram matrix."""
+    """Compress the rows of a CSR matrix as `compress` does, with a `Band` as the Gram matrix."""
     p = A.shape[1]
     places = np.arange(p)
     if layout.order is not None:
@@ -108,18 +108,18 @@ def compress_to_band(A: Any, b: np.ndarray, layout: Layout, threads: int = 1) ->
 
 
 def factor_band(band: Band, damp: float = 0.0) -> BandFactor | None:
-    """Factor a band with ``damp**2`` added to its diagonal; None if it is too nearly singular to tell its rank.
+    """Factor a band with ``damp**2`` added to its diagonal; return None if the rank is in doubt.
 
-    A few columns may depend on others: differences leave open what is added to all, in each part of a network.
+    A few columns may be dependent: differences determine x only up to a constant in each component of a network.
     """
     (p, wide), order = band.values.shape, band.order
     diagonal = band.values[:, 0] + damp * damp
-    zero = np.flatnonzero(diagonal == 0.0)  # columns without a number
+    zero = np.flatnonzero(diagonal == 0.0)  # columns without an entry
     if not (diagonal.min() >= 0.0 and 0.0 < diagonal.max() < math.inf):
         return None
     diagonal[zero] = diagonal.max()
     roots = np.concatenate([np.sqrt(diagonal), np.ones(wide)])
-    if roots[:p].max() <= EVEN * roots[:p].min():  # one unit for all will do
+    if roots[:p].max() <= EVEN * roots[:p].min():  # one unit for all suffices
         roots[:] = roots[:p].max()
         scaled = band.values / roots[0] ** 2
         scaled[:, 0] = diagonal / roots[0] ** 2
@@ -138,9 +138,9 @@ def factor_band(band: Band, damp: float = 0.0) -> BandFactor | None:
 
 
 def _factor_without_dependent(scaled: np.ndarray, zero: list[int]) -> tuple[np.ndarray, list[int]] | None:
-    """Factor a band; columns that depend on others are replaced by those of the identity, one by one; a few at most.
+    """Factor a band; a few dependent columns are replaced by those of the identity, one by one.
 
-    Those that are `zero` are so already, but for their diagonal.
+    The `zero` columns only need a new diagonal.
     """
     dropped, work, most = list(zero), scaled, len(zero) + _MOST_DROPPED
     while len(dropped) <= most:
@@ -160,7 +160,7 @@ def _factor_without_dependent(scaled: np.ndarray, zero: list[int]) -> tuple[np.n
 
 
 def _rcond(scaled: np.ndarray, factor: BandFactor) -> float:
-    """Estimate the root of the reciprocal condition of the columns that were not dropped."""
+    """Return an estimate of the square root of the reciprocal condition number of the columns not dropped."""
     found, inverse = noise_of(len(scaled))[:, :1], 0.0
     for _ in range(_POWER_STEPS):
         found = factor._solve(found / np.linalg.norm(found))

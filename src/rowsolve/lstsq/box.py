@@ -1,4 +1,4 @@
-"""Least squares within bounds, of rows reduced to a triangle: by exchanging free entries of x until x is optimal."""
+"""Least squares within bounds from a triangle of all rows, by exchanging free entries of x until x is optimal."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _EPS = float(np.finfo(float).eps)
 _ROUNDING = 2.0  # units of rounding in a gradient
 _FAR = 30.0  # times that: an x with such a gradient is not optimal
 _EXCHANGES = 10  # times p, at most
-_CHANCES = 5  # exchanges of many entries at once that may leave as many wrong, before they are exchanged one by one
+_CHANCES = 5  # exchanges of many entries without fewer wrong ones, before they are exchanged one by one
 _WORTH = 1e-5  # of the residual: its square is lower by 1e-10
-_SURE = 0.1  # of the error allowed: an x that is off by so little needs no other pass
-_PASSES = 4  # that tell how far x is off, at most
-_SHRINKS = 0.5  # of the last error, else it is nothing but rounding
+_SURE = 0.1  # of the error allowed: an x with a smaller error needs no further pass
+_PASSES = 4  # to determine the error of x, at most
+_SHRINKS = 0.5  # of the last error: otherwise it is due to rounding
 _ROOTS = 4.0  # units of rounding in a product of some terms
-_AS_GIVEN = 0.3  # of a unit, which the numbers of a row are off
-_CORRECTED = 2  # times, at most, that null vectors are looked at
-_SOLVES = 2  # with a Gram matrix: the second makes up for what its squares have lost
+_AS_GIVEN = 0.3  # of a unit, the rounding error of the numbers of a row
+_CORRECTED = 2  # times, at most, that null vectors are checked
+_SOLVES = 2  # with a Gram matrix: the second restores the accuracy lost by its squares
 
 
 class BoxFit(NamedTuple):
-    """The best x within bounds, and what is known of it.
+    """The least-squares solution within bounds, and its properties.
 
     Attributes
     ----------
@@ -43,11 +43,12 @@ class BoxFit(NamedTuple):
     residual_sq : float
         ``norm(b - A x)**2``, without the damping.
     optimality : float
-        The largest entry of the gradient that leads inwards, over the norms of its column and of b: 0 at an optimum.
+        The largest entry of the gradient that points inwards, divided by the norms of its column and of b; 0 at an
+        optimum.
     is_optimal : bool
-        Whether that is nothing but rounding.
+        Whether `optimality` is zero up to rounding.
     unique : bool
-        Whether no other x within the bounds is as good.
+        Whether the solution within the bounds is unique.
     """
 
     x: np.ndarray
@@ -69,10 +70,11 @@ def fit_within(
 ) -> BoxFit | None:
     """Minimise ``norm(A x - b)**2 + damp**2 norm(x)**2`` for x within `bounds`, starting from `x0` within them.
 
-    Entries of x are free or on a bound (Stark and Parker 1995): the free ones are solved for, and stopped at the first
-    bound that they meet; when all are within, the entry on a bound whose slope leads inwards the most becomes free. At
-    first many are exchanged at once. All that happens on a triangle; then a pass over A tells the slope at x, and
-    whether x is optimal. Where rounding has left it too far off, exchanges go on by that slope.
+    Entries of x are free or on a bound (Stark and Parker 1995). The problem is solved for the free entries, which stop
+    at the first bound that they meet; if all are within the bounds, the entry on a bound with the steepest slope
+    inwards becomes free. At first many entries are exchanged at once. All of this uses a triangle; then a pass over A
+    computes the slope at x, which shows whether x is optimal. If it is not, because of rounding, exchanges continue
+    with that slope.
 
     Parameters
     ----------
@@ -82,16 +84,16 @@ def fit_within(
     x0 : ndarray of shape (p,)
     damp : float
     tolerance : Tolerance
-        x is corrected until it is met, or until corrections are nothing but rounding.
+        x is corrected until it is met, or until corrections are due to rounding.
     slopes : callable
         One pass: ``slopes(x)`` returns ``A'(b - A x)`` and the squared norm of the residual, for x as a column.
     has_time : callable
-        The best x so far is returned, and not called optimal, as soon as it returns False.
+        As soon as it returns False, the best x so far is returned as not optimal.
 
     Returns
     -------
     BoxFit or None
-        None if the squares of A, which are all that a compressed state has, have lost what is needed.
+        None if the squares of A, which are all that a compressed state has, do not determine x.
     """
     if isinstance(state, Triangle):
         return _optimum(_Exchange(state, bounds, x0), bounds, damp, tolerance, slopes, has_time)
@@ -110,7 +112,7 @@ def fit_within(
 def _optimum(
     box: _Exchange, bounds: tuple[np.ndarray, np.ndarray], damp: float, tolerance: Any, slopes: Slopes, has_time: Any
 ) -> BoxFit:
-    """Exchange entries on the triangle, and certify x by passes; see `fit_within`."""
+    """Exchange entries on the triangle, and certify x by passes (see `fit_within`)."""
     error = math.inf
     for _ in range(_PASSES):
         box.run(has_time)
@@ -133,7 +135,7 @@ def _optimum(
 
 
 class _WithNullVectors:
-    """Passes that look at two random vectors as well which a Gram matrix calls null: it knows half of the digits."""
+    """Passes that also check two random null vectors of a Gram matrix, which has only half of the digits."""
 
     def __init__(self, factor: GramFactor, slopes: Slopes) -> None:
         noise = noise_of(len(factor.lengths))[:, :2]
@@ -141,14 +143,14 @@ class _WithNullVectors:
         self.left = math.inf
 
     def __call__(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Make one pass for x, and note how far the vectors are from zero under A; they are corrected as x would be."""
+        """Make one pass for x and for the null vectors v, note the size of A v, and correct v as x would be."""
         slope, squares = self.slopes(np.hstack([x, self.vectors]))
         self.left = float((np.sqrt(squares[1:]) / norms(self.factor.lengths * self.vectors)).max())
         self.vectors = self.vectors + self.factor.solve(slope[:, 1:])
         return slope[:, :1], squares[:1]
 
     def are_null(self, x: np.ndarray, limit: float) -> bool:
-        """Tell whether they are as near to zero as rounding leaves it, by other passes at x if they were not yet."""
+        """Return whether A v is zero up to rounding, after further passes at x if it was not yet."""
         for _ in range(_CORRECTED):
             if self.left > limit:
                 self(x[:, None])
@@ -156,14 +158,14 @@ class _WithNullVectors:
 
 
 def slopes_inwards(slope: np.ndarray, x: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Return the entries of a downhill `slope` that x may follow; 0 for those that press against a bound."""
+    """Return the descent direction `slope` with 0 for the entries that point out of the bounds."""
     inwards = np.where(x <= low, np.maximum(slope, 0.0), slope)
     inwards = np.where(x >= high, np.minimum(inwards, 0.0), inwards)
     return np.where(low < high, inwards, 0.0)
 
 
 class _Exchange:
-    """The free entries of x, and those on a bound; columns have unit norm, and the right-hand side is of size 1."""
+    """The free entries of x, and those on a bound. Columns have unit norm, and the right-hand side has norm 1."""
 
     def __init__(self, state: Triangle, bounds: tuple[np.ndarray, np.ndarray], x0: np.ndarray) -> None:
         self.lengths, sides = scaled_columns(state.triangle), state.sides[:, 0]
@@ -178,13 +180,13 @@ class _Exchange:
         self.gram = self.R.T @ self.R
         self.low, self.high = (bound * self.lengths / self.size for bound in bounds)
         self.x = x = np.clip(x0 * self.lengths / self.size, self.low, self.high)
-        self.off = np.zeros_like(x)  # what the slope is beyond that of the triangle
+        self.off = np.zeros_like(x)  # the difference of the slope from that of the triangle
         self.movable = self.low < self.high
         self.place = np.where(x <= self.low, -1, np.where(x >= self.high, 1, 0))  # on the lower bound, the upper, free
         self._factored: tuple[np.ndarray, Any] = self.place < -1, None
 
     def run(self, has_time: Callable[[], bool]) -> None:
-        """Exchange until no slope leads inwards, or until rounding makes it go on for ever."""
+        """Exchange entries until no slope points inwards, or until the limit that stops cycles due to rounding."""
         if not self._in_blocks(has_time):
             self._settle(has_time)
         barred, tried = np.zeros((2, self.place.size), dtype=bool)
@@ -207,25 +209,25 @@ class _Exchange:
                 self.place[j] = before
 
     def x_within(self, bounds: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-        """Return x in its own units; entries on a bound are there exactly."""
+        """Return x in its own units, with the exact values of the bounds."""
         x = np.clip(self.x / self.lengths * self.size, *bounds)
         return np.where(self.place < 0, bounds[0], np.where(self.place > 0, bounds[1], x))
 
     def renew(self, slope: np.ndarray) -> None:
-        """Go on by a `slope` downhill at x that was computed from A."""
+        """Replace the slope at x by `slope`, which was computed from A."""
         self.off = np.zeros_like(self.x)
         self.off = slope / self.lengths / self.size - self._slope_at(self.x)
 
     def error(self) -> float:
-        """Return how far the free entries of x are from their best values."""
+        """Return the distance of the free entries of x from their optimum."""
         return norm((self._target() - self.x) / self.lengths) * self.size
 
     def floor(self, eps: float, residual: float) -> float:
-        """Return the error that rounding leaves of x: of the products A x, and of the sums in ``A'(b - A x)``.
+        """Return the error of x due to rounding of the products A x and of the sums in ``A'(b - A x)``.
 
-        `eps` is the precision of A and b as given. Random vectors tell how rounding spreads: by ``(R'R)**-1`` in units
-        of x, and by a root of it. Entries whose bounds are so close, for their column, that any value will do are left
-        out.
+        `eps` is the precision of A and b as given. The amplification of rounding errors, by ``(R'R)**-1`` in units of x
+        and by a square root of it, is estimated with random vectors. Entries whose bounds are so close, relative to
+        their column, that any value is accurate enough are left out.
         """
         free = self.place == 0
         if not free.any():
@@ -244,34 +246,34 @@ class _Exchange:
         return of_both / math.sqrt(k * self.n_rows)
 
     def steepest(self) -> float:
-        """Return the largest slope that leads inwards."""
+        """Return the largest slope that points inwards."""
         inwards = slopes_inwards(self._slope_at(self.x), self.x, self.low, self.high)
         return float(np.abs(inwards).max())
 
     def rounding(self, residual: float) -> float:
-        """Return what rounding may make of a slope where the residual has that norm."""
+        """Return the possible rounding error of a slope if the residual has that norm."""
         return _ROUNDING * _EPS * (residual / self.size + norm(self.x))
 
     def _slope_at(self, x: np.ndarray) -> np.ndarray:
-        """Return the slope downhill."""
+        """Return the negative gradient."""
         return self.R.T @ (self.c - self.R @ x) + self.off
 
     def cost(self) -> float:
-        """Return what is to be made small, but for a constant."""
+        """Return the objective, up to a constant."""
         r = self.c - self.R @ self.x
         return float(r @ r - 2.0 * (self.off @ self.x))
 
     def _wanted(self) -> np.ndarray:
-        """Return which entries on a bound have a slope that leads inwards."""
+        """Return which entries on a bound have a slope that points inwards."""
         r = self.c - self.R @ self.x
         limit = self.rounding(norm(r) * self.size)
         return self.movable & (-self.place * (self.R.T @ r + self.off) > limit)
 
     def _promising(self) -> np.ndarray:
-        """Return which entries on a bound may lower the cost by much, although their slope is lost in rounding.
+        """Return which entries on a bound may lower the cost significantly although rounding hides their slope.
 
-        That is so where columns are all but dependent: the slope is small, the way is long, and x is large. So the
-        slope is computed without x, by what the free columns leave of the others.
+        That is so if columns are nearly dependent: the slope is small, the step is long, and x is large. So the slope
+        is computed without x, from the part of the other columns that is orthogonal to the free ones.
         """
         free, found = self.place == 0, np.zeros(self.place.size, dtype=bool)
         factor = self._factor_of(free) if free.any() else None
@@ -285,7 +287,7 @@ class _Exchange:
         return found
 
     def _factor_of(self, columns: np.ndarray) -> Any:
-        """Return a factor of the Gram matrix of some columns; an orthogonal one if their squares hide their rank."""
+        """Return a factor of the Gram matrix of some columns; an orthogonal one if squares hide the rank."""
         before, factor = self._factored
         if factor is None or not np.array_equal(before, columns):
             tall = np.count_nonzero(columns) <= len(self.R)
@@ -296,12 +298,12 @@ class _Exchange:
         return factor
 
     def _is_null(self, factor: GramFactor, R: np.ndarray) -> bool:
-        """Tell whether columns of R that are dependent as their squares have it are."""
+        """Return whether columns of R that are dependent by their squares are really dependent."""
         passes = _WithNullVectors(factor, partial(slopes_at, R, self.c[:, None]))
         return passes.are_null(np.zeros(R.shape[1]), max(self.n_rows, self.place.size) * _EPS)
 
     def _target(self) -> np.ndarray:
-        """Return the x that is best for the free entries, whatever their bounds; of many, the nearest."""
+        """Return the optimum of the free entries without bounds; if it is not unique, the one nearest to x."""
         free, x = self.place == 0, self.x.copy()
         if not free.any():
             return x
@@ -314,10 +316,10 @@ class _Exchange:
         return x
 
     def _in_blocks(self, has_time: Callable[[], bool]) -> bool:
-        """Exchange all entries that are wrong at once, as long as there are fewer and fewer (Júdice and Pires 1994).
+        """Exchange all wrong entries at once, as long as their number decreases (Júdice and Pires 1994).
 
-        Free ones are wrong beyond a bound, others with a slope that leads inwards. The best x within bounds is kept.
-        Return whether nothing is wrong with it.
+        A free entry is wrong if it is beyond a bound, others are if their slope points inwards. The best x within the
+        bounds is kept. Return whether it has no wrong entries.
         """
         best, least, place = self.x, self.cost(), self.place.copy()
         fewest, chances, count = self.place.size + 1, _CHANCES, -1
@@ -341,7 +343,7 @@ class _Exchange:
         return count == 0
 
     def _settle(self, has_time: Callable[[], bool]) -> None:
-        """Go to the best point of the free entries; those that meet a bound on the way stay there."""
+        """Move x to the optimum of the free entries; those that meet a bound on the way stay there."""
         while has_time():
             target = self._target()
             way, free = target - self.x, self.place == 0
@@ -358,6 +360,6 @@ class _Exchange:
             self.x = np.where(stopped, np.where(way > 0.0, self.high, self.low), self.x)
 
     def is_unique(self, rounding: float) -> bool:
-        """Tell whether the columns of entries that may move without loss are independent."""
+        """Return whether the columns of entries that may change at no cost are independent."""
         loose = self.movable & ((self.place == 0) | (np.abs(self._slope_at(self.x)) <= rounding))
         return not loose.any() or self._factor_of(loose).rank == int(loose.sum())

@@ -1,4 +1,4 @@
-"""Conjugate gradients for least squares within bounds, each step one pass over A."""
+"""Conjugate gradients for least squares within bounds, with one pass over A for each step."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["BoxDescent"]
 _EPS = float(np.finfo(float).eps)
 _UNLUCKY = 1e3  # see `Descent.is_below`
 _ROUNDED = 64.0  # units of rounding of b: all equations are satisfied
-_GOES_DOWN = 0.6  # of the way to the goal where the square is least: the goal is lower than the start from 0.5 on
+_GOES_DOWN = 0.6  # of the way to the goal, at the minimum of the squares: above 0.5 the goal is lower than the start
 _AT_ITS_END = 1e-13  # see `Descent.step`
-_AT_REST = 1e-4  # of the error asked for, as the slowest direction makes it of the gradient
-_EXPLAINED = 10.0  # times the slope that an error as large as allowed makes
+_AT_REST = 1e-4  # of the error allowed, as estimated from the gradient for the slowest direction
+_EXPLAINED = 10.0  # times the slope that the error allowed explains
 
 
 class _Goal(NamedTuple):
-    """The best point y within the bounds as a model has it, where to go, and which entries are then free."""
+    """The minimizer y of a model within the bounds, the direction to it, and which entries are then free."""
 
     best: np.ndarray
     x: np.ndarray
@@ -35,7 +35,7 @@ class _Goal(NamedTuple):
 
 
 def column_lengths(system: System) -> np.ndarray:
-    """Return the norm of each column of A and its damping: one pass."""
+    """Return the norm of each column of A with its damping; make one pass."""
     found = np.full(system.n_columns, system.damp**2)
     for piece in system.pieces():
         if isinstance(piece.rows, CSRRows):
@@ -49,21 +49,22 @@ def column_lengths(system: System) -> np.ndarray:
 
 
 class BoxDescent(Descent):
-    """Conjugate gradients on the free entries of x; the others are on a bound that they press against.
+    """Conjugate gradients on the free entries of x; the others are on a bound, with a slope that points outwards.
 
-    A model ``m(y) = <y - x, M (y - x)> / 2 - <y - x, A'(b - A x)>`` of the squares knows its best point y within the
-    bounds: M is a multiple of the identity, and y one step downhill, cut off at the bounds. While y has the same
-    entries on the bounds as x, ``y - x`` is the gradient of the free entries, and conjugate directions are made of it.
-    When others come to a bound or leave it, x goes to y and directions begin anew. No step goes uphill, whatever M is.
-    In the terms of Moré and Toraldo (1991) and of Dostál and Schöberl (2005): gradient projection, and conjugate
-    gradients in the face.
+    The squares are modelled by ``m(y) = <y - x, M (y - x)> / 2 - <y - x, A'(b - A x)>``, where M is a multiple of the
+    identity. The minimizer y of the model within the bounds is one gradient step, clipped to the bounds. While y has
+    the same entries on the bounds as x, ``y - x`` is a multiple of the gradient in the free entries, from which
+    conjugate directions are computed. When other entries reach a bound or leave it, x moves to y and the conjugate
+    directions start again. No step increases the squares, whatever M is. In the terms of Moré and Toraldo (1991) and of
+    Dostál and Schöberl (2005), these are gradient projection and conjugate gradients in the face.
 
     The error of x is estimated as ``norm(y - x)`` times the largest ``norm(z) / norm(v)`` so far. The probe z has only
-    free entries and goes towards ``A'A z = 0``, as far as that concerns them, in steps of its own; ``v = M**-1 A'A z``
-    there. When the free entries change there is a new z, whose gradient is computed in the pass that moves x.
+    free entries and converges to a solution of ``A'A z = 0`` in these entries, with its own steps; there
+    ``v = M**-1 A'A z``. When the free entries change, a new z is drawn, whose gradient is computed in the pass that
+    moves x.
     """
 
-    optimality: float | None = None  # how far x is from being optimal, once that is asked for
+    optimality: float | None = None  # the deviation of x from optimality, once computed
 
     def __init__(self, system: System, x0: np.ndarray, rng: np.random.Generator) -> None:
         assert system.bounds is not None
@@ -75,7 +76,7 @@ class BoxDescent(Descent):
         super().__init__(system, x0, rng)
 
     def step(self, wanted: np.ndarray | None = None) -> None:
-        """Go along the direction as far as the squares fall and the bounds allow, and turn: one pass."""
+        """Move x along the direction to the minimum or to a bound, and compute the next direction; make one pass."""
         (x, z), renewed = self.at, self._changed
         if renewed:
             self.direction[1] = z[:] = self._new_probe()
@@ -101,10 +102,10 @@ class BoxDescent(Descent):
         self.direction = self._downhill + ratios[:, None] * self.direction
 
     def _go(self, best: float) -> float:
-        """Move x by `best` times the direction or as far as may be; return how far that was.
+        """Move x by `best` times the direction, or as far as the bounds allow; return the length of the step.
 
-        Entries that are to come to a bound shall be there exactly, so x goes all the way to the goal if that is not
-        uphill. If it would be, the model was too flat.
+        So that entries are exactly on the bound that they reach, x moves all the way to the goal unless that increases
+        the squares. If it would, the model is too flat.
         """
         x, way = self.at[0], self.direction[0]
         if self._lands:
@@ -140,7 +141,7 @@ class BoxDescent(Descent):
         self.drift = 8.0 * _EPS * norms(most * self._slope_at_start) * most
 
     def _look(self, moving: Any) -> None:
-        """Find the best point of the model from x, and estimate the error."""
+        """Compute the minimizer of the model at x, and estimate the error."""
         (x, z), (slope, probe_slope) = self.at, self.slope
         self._downhill[1] = np.where(self._free, self._size * probe_slope, 0.0)
         self._goal, probe_norm = self._goal_from(x, slope), norm(self._downhill[1])
@@ -150,7 +151,7 @@ class BoxDescent(Descent):
         self._lands = bool(np.any(self._downhill[0][~self._goal.free]))
         self._changed = self._lands or not np.array_equal(self._goal.free, self._free)
         self._free = self._goal.free
-        # An entry that should leave its bound may do so in the slowest direction, which z knows only at its end.
+        # An entry that should leave its bound may do so in the slowest direction, which z shows only at its end.
         self._most = max(self._most, self.amplification * self._size)
         off, inside = self._goal.best - x, (self.low < x) & (x < self.high)
         most = self._most / self._size
@@ -158,10 +159,10 @@ class BoxDescent(Descent):
         self._largest_error = norm(off) * most
 
     def _goal_from(self, x: np.ndarray, slope: np.ndarray) -> _Goal:
-        """Step downhill. Entries on a bound stay there unless they gain more than the free ones.
+        """Return the goal of a gradient step. Entries on a bound stay there unless they gain more than the free ones.
 
-        Each change of the free entries starts the conjugate directions anew, so it must be worth it (Moré and Toraldo
-        1991; Dostál and Schöberl 2005).
+        Each change of the free entries restarts the conjugate directions, so it must pay (Moré and Toraldo 1991; Dostál
+        and Schöberl 2005).
         """
         best = np.clip(x + self._size * slope, self.low, self.high)
         inside, gain = (self.low < x) & (x < self.high), (best - x) ** 2
@@ -169,9 +170,9 @@ class BoxDescent(Descent):
         return _Goal(best, y, (self.low < y) & (y < self.high))
 
     def is_optimal(self, allowed: float) -> bool:
-        """Tell whether the gradient, computed afresh, leads inwards no more than an error of `allowed` explains.
+        """Return whether the recomputed gradient points inwards no more than an error of `allowed` explains.
 
-        How far it does is noted as `optimality`.
+        Set `optimality`.
         """
         if not self.fresh:
             self.start()
@@ -185,21 +186,21 @@ class BoxDescent(Descent):
 
     @property
     def seems_still(self) -> bool:
-        """Never: what is left of a gradient presses against bounds."""
+        """Always False: the remaining gradient points out of the bounds."""
         return False
 
     def _look_for_rounding(self, energies: np.ndarray) -> None:
         """Do nothing, for the same reason."""
 
     def is_below(self, enough: np.ndarray) -> np.ndarray:
-        """Tell whether the error is at most `enough`, as far as can be known (see `Descent.is_below`).
+        """Return whether the error is at most `enough`, by the estimate (see `Descent.is_below`).
 
-        x has started anew where its free entries were found, with an error in slow directions. If there was nothing
-        left to do, z has seen none of these since; then the slowest that was ever seen must do.
+        When its free entries are found, x starts again with an error in slow directions. If no steps are left to do, z
+        has not been slowed down by these since, and the slowest direction seen so far is used.
         """
         below = self.error <= enough
         satisfied = np.sqrt(self.residual_sq) <= _ROUNDED * _EPS * self.system.facts.norms_b
-        if satisfied or self.error == 0.0:  # 0: all press against their bounds
+        if satisfied or self.error == 0.0:  # 0: all entries are on a bound
             return below
         share = math.sqrt(_UNLUCKY * self.system.n_columns) * norm(self.at[-1])
         worst = share / (1.0 - share) * norm(self.x[0] - self._start) if share < 1.0 else math.inf
@@ -220,7 +221,7 @@ class BoxDescent(Descent):
 
     @classmethod
     def from_state(cls, system: System, rng: np.random.Generator, state: Any, wanted: np.ndarray) -> BoxDescent:
-        """Return the descent that has got there; it is always between two passes."""
+        """Return the descent with that state, which is always between two passes."""
         descent = super().from_state(system, rng, state, wanted)
         assert isinstance(descent, cls)
         assert system.bounds is not None

@@ -1,4 +1,4 @@
-"""The least-squares solution of rows in memory, by LAPACK, and how far it is from the exact one."""
+"""The least-squares solution of rows in memory, by LAPACK, and its error."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ __all__ = ["Fit", "fit", "fit_sparse", "sample_agrees"]
 
 _EPS = float(np.finfo(float).eps)
 _BY_CONDITION = 4.0  # units of rounding that an orthogonal factor leaves
-_SPARE = 8  # rows beside p that tell whether they agree
+_SPARE = 8  # rows beyond p that show whether they are consistent
 _CANCELS = 1e4  # times b, which the terms of a row may be
-_AGREES = 1e-10  # of the sum of the terms of a row: rounding, and no noise that matters
+_AGREES = 1e-10  # of the sum of the terms of a row: rounding, but no significant noise
 _LEAST = 1e-280  # sum of squares below which rows may be too small to be squared
 _BLOCK = 64  # columns that LAPACK takes at a time
 _IN_RANGE = 1e100  # lengths of columns whose squares are well in range
@@ -39,23 +39,23 @@ _MANY_COLUMNS = 1000  # of a dense factor that takes much longer than a band tha
 _FEW_SIDES = 4  # right-hand sides that are factored together with A
 _FEW_NUMBERS = 200_000  # in A: products in extended precision take some ms
 _EPS_LONG = float(np.finfo(np.longdouble).eps)  # on some systems no better than that of float64
-_STEPS = 4  # of refinement, at most; the last ones only measure what rounding leaves
+_STEPS = 4  # of refinement, at most; the last ones only measure the error due to rounding
 _SHRINKS = 0.3  # of the last correction, from one step of refinement to the next
-_DOUBT = 3.0  # times a correction that is mere rounding: another one may be so much larger
-_SAFE = 1e6  # condition up to which a correction by the squares of A tells the error
-_ROUNDING = 0.3  # of a unit, which the numbers of a row are off
-_SURE = 0.1  # of the error allowed: a first correction so small needs no second
+_DOUBT = 3.0  # times a correction that is due to rounding: another one may be as large
+_SAFE = 1e6  # condition number up to which a correction by the squares of A estimates the error
+_ROUNDING = 0.3  # of a unit, the rounding error of the numbers of a row
+_SURE = 0.1  # of the error allowed: after a smaller first correction, no second one is needed
 
 
 def fit(
     A: np.ndarray, b: np.ndarray, x0: np.ndarray | None, damp: float, tolerance: Any, threads: int = 1,
     *, by_qr: bool = False,
 ) -> Fit | None:  # fmt: skip
-    """Minimise ``norm(A x - b)**2 + damp**2 norm(x)**2``; of many x, return the one nearest to `x0`.
+    """Minimise ``norm(A x - b)**2 + damp**2 norm(x)**2``; if x is not unique, return the one nearest to `x0`.
 
-    By the normal equations where A is tall and not too ill-conditioned for them, else by an orthogonal factor. x is
-    refined with fresh residuals until it meets the `tolerance` or does not get better any more. None if A or b is not
-    finite or their squares leave the range of float64.
+    The normal equations are used if A is tall and not too ill-conditioned, otherwise an orthogonal factor. x is refined
+    with recomputed residuals until it meets the `tolerance` or cannot be improved. Return None if A or b is not finite
+    or if their squares are out of the range of float64.
 
     Parameters
     ----------
@@ -65,9 +65,9 @@ def fit(
     damp : float
     tolerance : Tolerance
     threads : int
-        How many may work.
+        The number of threads.
     by_qr : bool
-        Whether the squares of A are known to have lost what is needed.
+        Whether the squares of A are known not to determine x.
     """
     (n, p), k, found = A.shape, b.shape[1], None
     width, work = p + k, n * float(p) * min(n, p)
@@ -75,7 +75,7 @@ def fit(
         with nullcontext() if is_short(n, p) else blas_threads(math.inf, 1):
             found = by_inverse(A, b, x0, tolerance, threads)
     if found is None and n > p and not damp and k <= _FEW_SIDES and n * width**2 <= _MANY:
-        alone = width <= _FEW_COLUMNS and n * width <= _ONE_THREAD  # to ask BLAS for one thread takes a while
+        alone = width <= _FEW_COLUMNS and n * width <= _ONE_THREAD  # setting the number of threads of BLAS is slow
         with nullcontext() if alone else blas_threads(math.inf, 1):
             found = _at_a_glance(A, b, x0, tolerance)
     if found is not None:
@@ -98,7 +98,7 @@ def fit(
 def fit_sparse(
     A: Any, b: np.ndarray, x0: np.ndarray | None, damp: float, tolerance: Any, threads: int = 1
 ) -> Fit | None:
-    """Do the same for a CSR matrix, by the normal equations alone: as a narrow band, if they are one as they come."""
+    """Do the same as `fit` for a CSR matrix, by the normal equations only, in band form if the band is narrow."""
     x0 = np.zeros((b.shape[1], A.shape[1])) if x0 is None else x0
     with blas_threads(math.inf, 1):
         rows = rows_of(A)
@@ -117,9 +117,9 @@ def fit_sparse(
 
 
 def sample_agrees(A: np.ndarray, b: np.ndarray) -> bool:
-    """Tell whether some rows satisfy the solution of p others: then it is not worth while to read them all.
+    """Return whether the solution of p rows satisfies some others: then it does not pay to read all rows.
 
-    It is a guess: whoever relies on it must look at other rows. `b` has one column or several.
+    This is a guess, and callers must check other rows. `b` has one or more columns.
     """
     n, p = A.shape
     order = np.linspace(0, n - 1, p + _SPARE).astype(int)
@@ -138,7 +138,7 @@ def sample_agrees(A: np.ndarray, b: np.ndarray) -> bool:
 
 
 def _by_squares(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: Any, threads: int) -> Fit | None:
-    """Solve the normal equations; None if the squares of A have lost what is needed."""
+    """Solve the normal equations; return None if the squares of A do not determine x."""
     state = compress(A, b, threads)
     factor = factor_gram(state.gram, damp)
     if factor is None:
@@ -147,12 +147,12 @@ def _by_squares(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, toler
 
 
 def _by_qr(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance: Any) -> Fit:
-    """Solve by an orthogonal factor of all rows; corrections by fresh residuals tell the error."""
+    """Solve by an orthogonal factor of all rows; estimate the error by corrections with recomputed residuals."""
     n, p = A.shape
     whole = np.vstack([A, damp * np.eye(p)]) if damp else A
     right = np.vstack([b, np.zeros((p, b.shape[1]))]) if damp else b
     factor = Orthogonal(whole)
-    x = x0.T if factor.rank < p else np.zeros_like(x0.T)  # if none is missing there is but one solution
+    x = x0.T if factor.rank < p else np.zeros_like(x0.T)  # with full rank the solution is unique
     x = x + factor.solve(right - whole @ x)
     change, _ = factor.correct(np.zeros_like(right), whole.T @ (right - whole @ x))
     as_given = tolerance.eps * _of_products(factor, n, x)  # A and b are rounded
@@ -164,17 +164,17 @@ def _by_qr(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance:
     else:
         x, error, n_reads = _refined(factor, whole, right, x)
     error = np.maximum.reduce([error, as_given, max(_EPS * math.sqrt(p), factor.sensitivity) * norms(x)])
-    if factor.rank < p:  # nor is the row space, in which x lies, known better
+    if factor.rank < p:  # the row space, which contains x, is not known better
         error = np.maximum(error, _ROUNDING * _EPS * factor.condition * norms(x - x0.T))
     r = b - A @ x
     return Fit(x.T, error, norms(r) ** 2, norms(b) ** 2, factor.rank, factor.has_gap, n_reads + 1)
 
 
 def _at_a_glance(A: np.ndarray, b: np.ndarray, x0: np.ndarray | None, tolerance: Any) -> Fit | None:
-    """Solve by one orthogonal factor of A and b together, whose condition and residual tell the error of x.
+    """Solve by one orthogonal factor of A and b together; estimate the error of x from its condition and the residual.
 
-    None if that leaves a doubt that the error is small, or about the rank. After a rest every function of numpy takes
-    20 microseconds when it is called for the first time, however little it does: so there are few different ones.
+    Return None if the error may be too large or the rank is in doubt. A function of numpy takes 20 microseconds when
+    it is not in the cache, however little it does, so few different ones are called.
     """
     (n, p), k = A.shape, b.shape[1]
     both = np.empty((n, p + k), order="F")
@@ -214,10 +214,10 @@ def _at_a_glance(A: np.ndarray, b: np.ndarray, x0: np.ndarray | None, tolerance:
 
 
 def _least_norm(R: np.ndarray, c: np.ndarray, lengths: np.ndarray, x0: np.ndarray, cut: float) -> Any:
-    """Solve ``R x = c`` for a triangle that is clearly singular; of many x, the one nearest to `x0`.
+    """Solve ``R x = c`` for a triangle that is clearly singular, for the x nearest to `x0`.
 
-    Return x, the rank, the norm of the pseudoinverse, what rounding of the row space is worth in x, the condition of
-    the columns scaled to one length, and the squares of what no x explains; None if the rank is in doubt.
+    Return x, the rank, the norm of the pseudoinverse, the error of x due to rounding of the row space, the condition
+    number of the columns scaled to equal length, and the squared residuals; None if the rank is in doubt.
     """
     p = len(R)
     factored, order, tau, _, _ = lapack.dgeqp3(R / lengths)
@@ -232,7 +232,7 @@ def _least_norm(R: np.ndarray, c: np.ndarray, lengths: np.ndarray, x0: np.ndarra
     turned = lapack.dormqr("L", "T", factored, tau, c, _BLOCK * p)[0]
     rows, beyond = np.empty((rank, p)), turned[rank:]
     rows[:, order - 1] = factored[:rank] * upper(rank, p)
-    by_size, basis = np.argsort(-lengths), np.empty((p, rank))  # long ones first keep the short ones exact
+    by_size, basis = np.argsort(-lengths), np.empty((p, rank))  # with long rows first the short ones stay accurate
     basis[by_size], corner = orthonormal((rows * lengths).T[by_size])
     corner = corner * upper(rank, rank)
     pseudo = lapack.dtrtri(corner)[0].T
@@ -243,9 +243,9 @@ def _least_norm(R: np.ndarray, c: np.ndarray, lengths: np.ndarray, x0: np.ndarra
 
 
 def _long_correction(factor: Orthogonal, A: np.ndarray, b: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Return how far x is from the exact solution, by residuals in extended precision.
+    """Return the difference of x from the exact solution, from residuals in extended precision.
 
-    x is left as it is: the numbers of A and b are rounded as well, and that does as much to x as the rounding of a
+    x is not corrected: the numbers of A and b are rounded too, which affects x as much as the rounding errors of a
     factorization.
     """
     rows = A.astype(np.longdouble)
@@ -254,9 +254,9 @@ def _long_correction(factor: Orthogonal, A: np.ndarray, b: np.ndarray, x: np.nda
 
 
 def _refined(factor: Orthogonal, A: np.ndarray, b: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return x, corrected as long as that makes corrections smaller, their size, and how often A was read.
+    """Return x, corrected as long as corrections decrease, their size, and how often A was read.
 
-    Where they do not shrink they are nothing but rounding, and x is as good without them.
+    Corrections that do not decrease are due to rounding and do not improve x.
     """
     best, r, sizes = x, b - A @ x, []
     for _ in range(_STEPS):
@@ -272,7 +272,7 @@ def _refined(factor: Orthogonal, A: np.ndarray, b: np.ndarray, x: np.ndarray) ->
 
 
 def _of_products(factor: Orthogonal, n: int, x: np.ndarray) -> np.ndarray:
-    """Return what a relative rounding of 1 in the numbers of A would be worth in x."""
+    """Return the error of x for a relative rounding error of 1 in the numbers of A."""
     return _ROUNDING / math.sqrt(n) * factor.spread * norms(factor.lengths[:, None] * x)
 
 

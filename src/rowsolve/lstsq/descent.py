@@ -1,4 +1,4 @@
-"""Conjugate gradients for least squares, each step one pass over A, with a probe that tells the error."""
+"""Conjugate gradients for least squares, with one pass over A for each step and a probe for the error estimate."""
 
 from __future__ import annotations
 
@@ -51,38 +51,38 @@ from rowsolve.problem.system import WORK_OF_A_BURST, Piece, System
 __all__ = ["Descent"]
 
 _EPS = float(np.finfo(float).eps)
-_UNLUCKY = 1e3  # a random unit vector has less than 1 / 1000 of a p-th in a given direction once in forty times
-_AT_REST = 30.0  # times the error asked for: the last step of a method that gains a digit or so a step
-_UNTOUCHED = 0.01  # of the part that a probe has in one direction
-_CLEARLY = 1e4  # times what rounding has made of a sum of squares: four digits of it are left
+_UNLUCKY = 1e3  # with probability 1 / 40 the squared component of a random unit vector is below 1 / (1000 p)
+_AT_REST = 30.0  # times the error allowed: the last step of a method that gains about a digit per step
+_UNTOUCHED = 0.01  # of the component of a probe in one direction
+_CLEARLY = 1e4  # times the rounding error of a sum of squares, of which four digits are then left
 _ROUNDED = 64.0  # units of rounding of b: all equations are satisfied
 _NOTHING = 1e-300  # a gradient of the probe: all rows are zero, or their squares are
-_SPENT = 1e-6  # a probe so short says little but what rounding made of it
+_SPENT = 1e-6  # a probe so short is dominated by rounding
 _ROWS_AT_ONCE = 2048  # in one matrix product
 _ROUNDING_OF_LONG_SUMS = 4.0  # units, of sums whose terms have one sign
 _NULL = 64.0  # units of rounding of A z, if no row reaches z
-_CLEAR = 1e-10  # of its square: what is left of a probe beside its part that no row reaches
+_CLEAR = 1e-10  # of its square: the part of a probe that rows reach
 _STUCK, _STUCK_STEPS = 0.9, 5  # of the length of a probe some steps before
-_STEPS_AT_ONCE = 8  # after so many it is known how fast the error falls
+_STEPS_AT_ONCE = 8  # after so many the rate of convergence is known
 _MOST_STEPS, _WORTH_A_CALL = 32, 500_000  # of passes that are short: as many as use so many numbers
-_LOOKS_PER_NUMBER = 0.1  # at a word of memory, in the time in which a pass uses a number
+_LOOKS_PER_NUMBER = 0.1  # at a word of memory, in the time that a pass takes for a number
 
 
 class Descent:
     """Conjugate gradients on ``(A'A + damp**2) x = A'b``, preconditioned by a `Factor`, by `Outliers` or not (CGLS).
 
-    Next to x a random probe z goes towards the solution of ``A'A z = 0`` in steps of its own. Its error is z itself. So
-    it tells what a gradient is worth: with ``w = M**-1 (A'(b - A x))``, and v the same of z,
+    In addition to x, a random probe z converges to a solution of ``A'A z = 0`` with its own steps. Its error is z
+    itself, which gives the ratio of error and gradient: with ``w = M**-1 (A'(b - A x))``, and v the same for z,
 
         norm(x - x*)  ~  norm(w) * norm(z) / norm(v).
 
-    It sees the directions that A barely tells apart: z has a part in each of them. (With the coefficients of x, z would
-    grow in directions in which x has no error at all, for instance where x and A are symmetric, and tell nothing.) The
-    largest of the ratios so far is taken: single ones jump up and down, as the gradients do.
+    The estimate takes account of directions with small singular values, because z has a component in each of them.
+    (With the step lengths of x, z would grow in directions in which x has no error at all, for instance if x and A are
+    symmetric.) The largest ratio so far is used, since single ratios fluctuate, as the gradients do.
 
-    If A has a null space, z keeps its part there, and the ratios grow and grow. When its gradient is nothing but
-    rounding and ``A z`` too, what is left of z is that part, and what it was beside it at each step is known, by
-    Pythagoras.
+    If A has a null space, z keeps its component there, and the ratios keep growing. When the gradient of z and ``A z``
+    are zero up to rounding, the remaining z is that component, and by Pythagoras' theorem the length of the rest of z
+    is then known for each step.
 
     Several right-hand sides share the passes.
 
@@ -90,8 +90,8 @@ class Descent:
     ----------
     system, x0, rng, factor, outliers
     probe : ndarray of shape (p,), optional
-        Where z starts, if the error of `x0` is like it: x0 was made from zero, and this from a random vector, by the
-        same projections. A random vector if not given.
+        The initial z, if the error of `x0` resembles it: `x0` was computed from zero, and `probe` from a random vector,
+        by the same projections. By default a random vector.
 
     Attributes
     ----------
@@ -102,17 +102,17 @@ class Descent:
     residual_sq : ndarray of shape (n_rhs,)
         ``norm(b - A x)**2 + damp**2 norm(x)**2``, updated from step to step.
     fresh : bool
-        Whether the gradient has been computed at this x, and not only updated.
+        Whether the gradient was computed at the current x, rather than updated.
     drift : ndarray of shape (n_rhs,)
-        What the rounding of a gradient that is only updated may be worth in x.
+        The possible error of x due to rounding of a gradient that is only updated.
     no_time_for_factor : bool
-        Whether a factor was wanted that would have taken longer than there was time.
+        Whether a factor was not computed because it would have ended after the deadline.
     squares_fail : bool
-        Whether the squares of A have been found to hide what is needed.
+        Whether the squares of A were found not to determine x.
     under_way : tuple or None
         In a pass that can be resumed: the pieces that are done, and the sums so far.
     still : ndarray of shape (n_rhs + 1,)
-        Whose fresh gradient was nothing but rounding: they stay where they are.
+        Which x, and whether z, had a recomputed gradient of zero up to rounding; these do not move any more.
     """
 
     direction: np.ndarray
@@ -131,16 +131,16 @@ class Descent:
         self.system, self.factor, self.outliers, self._rng = system, factor, outliers, rng
         self.x0, self.last_step = np.atleast_2d(x0).copy(), np.full(system.n_rhs, math.inf)
         self.at = np.vstack([x0, np.zeros(system.n_columns) if probe is None else probe])
-        self._warm = probe is None and bool(self.x0.any())  # x0 comes from somewhere: its error need not be like z
+        self._warm = probe is None and bool(self.x0.any())  # x0 was given: its error need not resemble z
         self.drift: np.ndarray = np.zeros(system.n_rhs)
         self._inherited: np.ndarray | None = None
         self.still, self.amplification, self._unit = np.zeros(len(self.at), dtype=bool), 0.0, 0.0
-        self._probe_exhausted = False  # whether a probe has come to its end
+        self._probe_exhausted = False  # whether a probe is spent
         self.is_zero = False  # whether A is
         self.no_time_for_factor = self.squares_fail = False
         self.under_way: tuple[int, np.ndarray, np.ndarray] | None = None
         self._top, self._null_sq = 0.0, 0.0  # the largest curvature; the squared part of z that no row reaches
-        if outliers is not None:  # directions will hardly have a part in it
+        if outliers is not None:  # directions will hardly have a component in theirs
             self._top = outliers.largest
         self._seen: list[tuple[float, float]] = []  # the squared norm of z, and the norm of v, after each step
         self.start()
@@ -151,43 +151,43 @@ class Descent:
         return self.at[:-1]
 
     def precondition(self, factor: Factor) -> None:
-        """Go on from here with `factor`."""
+        """Continue at the current x with the preconditioner `factor`."""
         self.factor = factor
         self.still[:], self._probe_exhausted, self._null_sq = False, False, 0.0
-        if factor.deficient or not self.fresh:  # a gradient that was only updated may be too rough for what follows
+        if factor.deficient or not self.fresh:  # an updated gradient may be too inaccurate
             factor.project(self.at[-1:])
             self.start()
         else:
             self._set_out()
 
     def start(self) -> None:
-        """Compute the gradient at x anew (one pass) and go downhill from there."""
+        """Recompute the gradient at x (one pass) and restart from it."""
         if norm(self.at[-1]) < _SPENT:
             self.at[-1] = self._new_probe()
         self.slope, squares = self._gradients(1.0, self.at)
         self.fresh = True
         energies = squares + self.system.damp**2 * products(self.at, self.at)
         self.residual_sq = self._residual_sq_at_start = energies[:-1]
-        self.uncertainty_sq = _ROUNDED * _EPS * self.residual_sq  # of what is updated by subtraction from now on
+        self.uncertainty_sq = _ROUNDED * _EPS * self.residual_sq  # it is updated by subtraction from now on
         self._set_out()
         if self.factor is None:
             self._look_for_rounding(energies)
 
     def _new_probe(self) -> np.ndarray:
-        """Return a random vector of unit norm, without what lies in no row if that is known."""
+        """Return a random vector of unit norm, orthogonal to the null space if that is known."""
         probe = self._rng.standard_normal((1, self.system.n_columns))
         probe /= norm(probe[0])
         null = self.system.facts.null_vectors if self.factor is None else None
         if self.factor is not None:
             self.factor.project(probe)
-        elif null is not None:  # what z has there tells nothing, and would be left when all else is gone
+        elif null is not None:  # the component of z in it gives no information and would remain
             probe -= (probe @ null) @ null.T
         return probe[0]
 
     def advance(self, wanted: np.ndarray, enough: np.ndarray) -> list[np.ndarray]:
-        """Take a step, or some in one call where passes are short; return the `steepness` after each.
+        """Take a step, or several in one call if passes are short; return the `steepness` after each.
 
-        There is no need for another one when the error of each x is at most `enough`.
+        No further step is needed when the error of each x is at most `enough`.
         """
         n_steps = self._steps_at_once()
         if n_steps > 1:
@@ -196,7 +196,7 @@ class Descent:
         return [self.steepness]
 
     def _steps_at_once(self) -> int:
-        """Return how many steps are taken in one call: some where that takes no longer than a burst, else one."""
+        """Return the number of steps in one call: several if they take no longer than a burst, else one."""
         system = self.system
         plain = system.n_rhs == 1 and system.bounds is None and self.factor is None and self.outliers is None
         if not plain or system.stored:
@@ -205,12 +205,12 @@ class Descent:
         if numbers > WORK_OF_A_BURST:
             return 1
         steps = _STEPS_AT_ONCE
-        if not self.fresh:  # they are known to be of use
+        if not self.fresh:  # they are known to be needed
             steps = max(steps, min(_MOST_STEPS, int(_WORTH_A_CALL / numbers)))
         return int(min(steps, (system.counter.max_rows - system.rows_read) / system.n_rows))
 
     def _take_steps(self, n_steps: int, enough: float) -> list[np.ndarray]:
-        """Take up to `n_steps` in a kernel, which does what `step` does."""
+        """Take up to `n_steps` in a kernel that does the same as `step`."""
         system, started, p = self.system, self.system.clock.elapsed, self.system.n_columns
         numbers = system.n_rows * system.entries_per_row
         n_threads = system.threads_for(n_steps * numbers)
@@ -246,13 +246,13 @@ class Descent:
         return list(seen[:, 2:].copy())
 
     def _make_sure_finite(self, gradients: np.ndarray) -> None:
-        """Raise if there is NaN or infinity in A, or its squares leave the range."""
+        """Raise if A has NaN or infinity, or if its squares overflow."""
         if not np.isfinite(gradients).all():
             find_odd_rows(self.system, np.arange(self.system.n_rows))
             raise ValueError("the squares of `A` and `b` leave the range of float64: rescale them.")
 
     def step(self, wanted: np.ndarray | None = None) -> None:
-        """Go as far as the gradient falls along the direction, and turn: one pass for all x, or for those `wanted`."""
+        """Move to the minimum along the direction and compute the next one; one pass for all x, or those `wanted`."""
         moving = self._moving(wanted)
         direction, before = self.direction[moving], self._worth[moving].copy()
         change, squares = self._gradients(0.0, direction, resumable=True)
@@ -260,7 +260,7 @@ class Descent:
         curvatures = squares + self.system.damp**2 * sizes_sq
         self._top = max(self._top, float(_ratios(curvatures, sizes_sq).max()))
         lengths = _ratios(before, curvatures)
-        if self.factor is None:  # a direction that no row reaches is one of rounding, and its end is far away
+        if self.factor is None:  # a direction that no row reaches is due to rounding, and the step would be huge
             self.still[moving] |= curvatures <= FLAT * _EPS * self._top * sizes_sq
         lengths[self.still[moving]] = 0.0
         self.at[moving] += lengths * direction
@@ -272,7 +272,7 @@ class Descent:
         np.maximum(self.residual_sq, 0.0, out=self.residual_sq)
         self.last_step[moved] = lengths[of_x, 0] * np.sqrt(sizes_sq[of_x])
         self.fresh = False
-        if self.factor is not None:  # a step far longer than x leaves its own rounding in the gradient
+        if self.factor is not None:  # a step far longer than x leaves rounding errors in the gradient
             steps = np.zeros_like(self.at)
             steps[moving] = lengths * direction
             self.drift = np.maximum(self.drift, self._of_products(steps[:-1]))
@@ -280,7 +280,7 @@ class Descent:
         self.direction[moving] = _ratios(self._worth[moving], before) * direction + self._downhill[moving]
 
     def _moving(self, wanted: np.ndarray | None) -> Any:
-        """Return which vectors a step moves: all, or, of several x, those `wanted`, and the probe as long as it can."""
+        """Return which vectors a step moves: all, or, of several x, those `wanted`, and the probe unless it is done."""
         if wanted is None or self.system.n_rhs == 1:
             return slice(None)
         return np.append(wanted, norm(self.at[-1]) > AT_ITS_END)
@@ -304,7 +304,7 @@ class Descent:
         self._slope_at_start, self._inherited = self.slope[:-1].copy(), None
 
     def _look(self, moving: Any) -> None:
-        """Precondition the gradients of those that have moved, and estimate their error by them."""
+        """Precondition the gradients of the vectors that have moved, and estimate their errors."""
         slope = self.slope[moving]
         downhill = slope.copy() if self.factor is not None else self._unit * slope
         if self.factor is not None:
@@ -332,19 +332,19 @@ class Descent:
         self._probe_exhausted |= probe_norm < _SPENT
         if probe_norm < AT_ITS_END:
             return
-        if self.factor is None:  # a gradient that was only updated may become smaller than any that is computed
+        if self.factor is None:  # an updated gradient may become smaller than any recomputed one
             worth_norm = max(worth_norm, LOST * _EPS * self._worth_at_start)
         self._seen.append((probe_norm**2, worth_norm))
         self.amplification = max(self.amplification, probe_norm / worth_norm if worth_norm > 0.0 else 0.0)
 
     @property
     def steepness(self) -> np.ndarray:
-        """How far each x would go downhill, by the model of the preconditioner."""
+        """The length of the preconditioned gradient of each x."""
         return norms(self._downhill[:-1])
 
     @property
     def is_stuck(self) -> bool:
-        """Whether the probe gets no shorter although its gradient does: some directions are in no row, or nearly so."""
+        """Whether the probe does not decrease although its gradient does: A is rank-deficient, or nearly so."""
         if self.factor is not None or self._null_sq or len(self._seen) < _STUCK_STEPS:
             return False
         (before, worth_before), (now, worth) = self._seen[-_STUCK_STEPS], self._seen[-1]
@@ -352,32 +352,32 @@ class Descent:
 
     @property
     def found_null_space(self) -> bool:
-        """Whether some directions are in no row, as the probe has found."""
+        """Whether the probe has shown that A has a null space."""
         return self._null_sq > 0.0
 
     @property
     def probe_is_done(self) -> bool:
-        """Whether the probe cannot tell more than it has."""
+        """Whether the probe cannot improve the estimate any further."""
         return self._probe_exhausted or bool(self.still[-1])
 
     @property
     def seems_still(self) -> bool:
-        """Whether some gradient, as it was updated, has become so small that a fresh one would be mere rounding."""
+        """Whether some updated gradient is so small that a recomputed one would be zero up to rounding."""
         if self.factor is not None:
             return False
         small = norms(self._unit * self.slope) <= self._rounding_of_gradients(np.append(self.residual_sq, 0.0))
         return bool(np.any(small & ~self.still))
 
     def _rounding_of_gradients(self, energies: np.ndarray) -> np.ndarray:
-        """Return the size of what rounding alone, which is random, makes of the sums in ``A'r`` and of r itself.
+        """Return the size of the random rounding errors of the sums in ``A'r`` and of r itself.
 
-        Times `_unit`: without it squares may leave the range of float64.
+        It is multiplied by `_unit`, without which squares may be out of the range of float64.
         """
         unit = LOST * _EPS * (self._unit * math.sqrt(self._top * min(1.0, self.system.n_columns / self.system.n_rows)))
         return unit * (np.sqrt(energies) + math.sqrt(self._top) * norms(self.at))
 
     def _look_for_rounding(self, energies: np.ndarray) -> None:
-        """Note whose fresh gradient is nothing but rounding, and whether what is left of z lies in no row."""
+        """Note which recomputed gradients are zero up to rounding, and whether the rest of z is in the null space."""
         size_sq = norm(self.at[-1]) ** 2
         self._top = max(self._top, float(energies[-1]) / size_sq)
         self.still = norms(self._unit * self.slope) <= self._rounding_of_gradients(energies)
@@ -389,15 +389,15 @@ class Descent:
 
     @property
     def _null_limit(self) -> float:
-        """The square of how far a unit vector may be from zero under A, if no row reaches it: as numpy has a rank."""
+        """The largest ``norm(A z)**2`` of a unit vector z that counts as a null vector, as for a rank in numpy."""
         return float((max(_NULL, self.system.n_rows, self.system.n_columns) * _EPS) ** 2 * self._top)
 
     def _gradients(
         self, weight: float, vectors: np.ndarray, *, resumable: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Make one pass: ``A'(weight * b - A v)`` less ``damp**2 v``, and the sums of squares inside.
+        """Return ``A'(weight * b - A v) - damp**2 v`` and the squared norms of ``weight * b - A v``; make one pass.
 
-        If it is `resumable`, so that whoever calls has changed nothing yet, what is done of it is in `under_way`.
+        If the pass is `resumable`, because the caller has changed nothing yet, its state is in `under_way`.
         """
         started = self.system.clock.elapsed
         system, alone, times_used = self.system, self.system.n_rhs == 1, max(1, len(vectors) // 2)
@@ -412,7 +412,7 @@ class Descent:
             elif isinstance(piece.rows, DenseRows):
                 _add_by_blas(piece.rows.values, b, weight, start, stop, vectors, out, square)
             else:
-                for first in range(start, stop, _ROWS_AT_ONCE):  # sums apart, as those of `add_gradients`
+                for first in range(start, stop, _ROWS_AT_ONCE):  # separate sums, as in `add_gradients`
                     own, order = np.zeros_like(vectors), np.arange(first, min(first + _ROWS_AT_ONCE, stop))
                     add_gradients_of_many(piece.rows, b, weight, order, vectors, own, square)
                     out += own
@@ -427,7 +427,7 @@ class Descent:
             else:
                 with blas_threads(work, 1):
                     system.in_slices(partial(add, piece), piece.start, piece.stop, work)
-            for _, out, square in sorted(parts, key=lambda part: part[0]):  # the same sum whichever thread was first
+            for _, out, square in sorted(parts, key=lambda part: part[0]):  # the same sum in any order of the threads
                 gradients += out
                 squares += square
             n_done += 1
@@ -440,19 +440,19 @@ class Descent:
 
     @property
     def residual(self) -> float | None:
-        """``norm(b - A x)`` over all right-hand sides; None where updating it has lost too many digits."""
+        """``norm(b - A x)`` over all right-hand sides; None if updates have lost too many digits."""
         found = self.residual_sq - self.system.damp**2 * products(self.x, self.x)
         clear = found.sum() > _CLEARLY * self.uncertainty_sq.sum()
         return math.sqrt(float(found.sum())) if clear else None
 
     def is_below(self, enough: np.ndarray) -> np.ndarray:
-        """Tell for each x whether its error is at most `enough`, as far as can be known.
+        """Return for each x whether its error is at most `enough`, by the estimate.
 
-        A factor of all rows makes the gradient tell it whatever its direction. Else it is estimated as if it were like
-        a random vector, or like the probe it came with. So x must also have settle. And z must have become so
-        short that it has gone some way in each direction: noise may put nearly all of x* where A is smallest, which
-        steps reach last. Without a factor an x that started somewhere may have its error in slow directions only, of
-        which z had about a p-th of its square (see `Monitor._worst`).
+        With a factor of all rows the gradient determines the error in any direction. Otherwise the error is estimated
+        as if it resembled a random vector, or the given probe. So x must also have settled, and z must be so short that
+        it has decreased in each direction: with noise nearly all of x* may be in the direction of the smallest singular
+        value, where steps converge last. Without a factor, the error of a given x0 may be in slow directions only, in
+        which z had about 1 / p of its squared norm (see `Monitor._error_of_unlucky_start`).
         """
         below, residuals = self.error <= enough, np.sqrt(self.residual_sq)
         if self._factor_is_exact:
@@ -467,10 +467,10 @@ class Descent:
         return below & (at_rest | (residuals <= _ROUNDED * _EPS * self.system.facts.norms_b))
 
     def rounding(self, eps: float) -> np.ndarray:
-        """Return how far rounding keeps each x from the solution; `eps` is the relative precision of A and b as given.
+        """Return the error of each x due to rounding; `eps` is the relative precision of A and b as given.
 
-        That of A x spreads to x by ``A**+``, that of the sums in ``A'r`` by ``(A'A)**-1``, that of the numbers of a
-        row, a third of `eps` or so each, like noise in b; all are random.
+        Rounding errors of A x are amplified by ``A**+``, those of the sums in ``A'r`` by ``(A'A)**-1``, and those of
+        the numbers of a row, about a third of `eps` each, like noise in b; all are random.
         """
         norms_x, n, p = norms(self.x), self.system.n_rows, self.system.n_columns
         if self.factor is None:
@@ -478,18 +478,18 @@ class Descent:
             if not self.probe_is_done:
                 return known
             condition_sq = self._top * self._unit * self.amplification
-            too_large = np.maximum(norms(self.x0) - norms_x, 0.0)  # rounding of it may stay where no row reaches
+            too_large = np.maximum(norms(self.x0) - norms_x, 0.0)  # its rounding errors may remain in the null space
             known = np.maximum(known, _EPS * math.sqrt(p) * condition_sq * too_large)
             of_sums = condition_sq * np.sqrt(self.residual_sq / (self._top or 1.0))
             of_products = min(math.sqrt(p), 8.0) * math.sqrt(condition_sq) * norms_x
             return np.maximum(known, _EPS * (of_products / math.sqrt(n) + _rounding_of_a_sum(n) * of_sums))
         as_given = 0.3 * eps / math.sqrt(n) * self.factor.spread * norms(self.factor.lengths * self.x)
-        of_start = self._of_products(self.x0) if self.factor.deficient else 0.0  # it stays where no row reaches
+        of_start = self._of_products(self.x0) if self.factor.deficient else 0.0  # it remains in the null space
         return np.maximum(as_given, self._of_products(self.x) + self._of_sums(self.residual_sq) + of_start)
 
     @property
     def inherited(self) -> np.ndarray:
-        """What the rounding of the last gradient that was computed may be worth in each x, if that was elsewhere."""
+        """The possible error of each x due to rounding of the last recomputed gradient, if that was at another x."""
         if self.factor is None or self.fresh:
             return np.zeros(len(self.x))
         if self._inherited is None:
@@ -501,12 +501,12 @@ class Descent:
         return self._inherited
 
     def _of_sums(self, residual_sq: np.ndarray) -> np.ndarray:
-        """Return what the rounding of the sums in ``A'r`` is worth in x."""
+        """Return the error of x due to rounding of the sums in ``A'r``."""
         assert self.factor is not None
         return _EPS * self.factor.harm * _rounding_of_a_sum(self.system.n_rows) * np.sqrt(residual_sq)
 
     def _of_products(self, vectors: np.ndarray) -> np.ndarray:
-        """Return what the rounding of A v is worth in x, for some v: of each term, and of their sum."""
+        """Return the error of x due to rounding of A v, for some v: of each term, and of their sum."""
         assert self.factor is not None
         terms = min(math.sqrt(self.system.n_columns), 8.0) * norms(self.factor.lengths * vectors)
         return _EPS / math.sqrt(self.system.n_rows) * self.factor.spread * terms
@@ -528,12 +528,12 @@ class Descent:
     derived: ClassVar[tuple[str, ...]] = ("system", "factor", "outliers", "_rng", "no_time_for_factor", "squares_fail")
 
     def state(self) -> dict[str, Any]:
-        """Return where it has got to."""
+        """Return the state of the descent."""
         return {**state_of(self), "factor": packed(self.factor), "outliers": packed(self.outliers)}
 
     @classmethod
     def from_state(cls, system: System, rng: np.random.Generator, state: Any, wanted: np.ndarray) -> Descent:
-        """Return the descent that has got there; the next step, which may be under way, is for all x `wanted`."""
+        """Return the descent with that state; the next step, which may be under way, is for all x `wanted`."""
         from rowsolve.lstsq.spectrum import OUTLIERS
 
         descent, sizes = cls.__new__(cls), system.sizes
@@ -551,7 +551,7 @@ def _add_by_blas(
     values: np.ndarray, b: np.ndarray, weight: float, start: int, stop: int,
     vectors: np.ndarray, out: np.ndarray, squares: np.ndarray,
 ) -> None:  # fmt: skip
-    """Do what `add_gradients_of_many` does, for dense rows: with many vectors, BLAS is several times faster."""
+    """Do the same as `add_gradients_of_many` for dense rows; for many vectors BLAS is several times faster."""
     for first in range(start, stop, _ROWS_AT_ONCE):
         last = min(first + _ROWS_AT_ONCE, stop)
         rows = np.asarray(values[first:last], dtype=float)
@@ -563,10 +563,10 @@ def _add_by_blas(
 
 
 def _rounding_of_a_sum(n_rows: int) -> float:
-    """Return how large the rounding of a sum over rows is, in eps times the norms of what is multiplied.
+    """Return the rounding error of a sum over rows, in eps times the norms of the factors.
 
-    ``1 / sqrt(n)`` if it is rounded once; more, since numbers are added to sums of `ROWS_OF_A_SUM` rows, and those to
-    longer ones; twice as much as it is as a rule, for it may be all in the direction where it does most harm.
+    It is ``1 / sqrt(n)`` if the sum is rounded once, and more because numbers are added to sums of `ROWS_OF_A_SUM`
+    rows, and these to longer ones; twice the typical error is returned, since it may be in the worst direction.
     """
     return min(1.0, math.sqrt(16.0 / n_rows + 0.25 / ROWS_OF_A_SUM))
 

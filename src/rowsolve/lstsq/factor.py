@@ -42,33 +42,33 @@ __all__ = [
     "rows_beyond",
 ]
 
-_CLEARLY_FULL = 100.0  # times the cut at which a rank ends: the reciprocal condition of a triangle that needs no pivots
+_CLEARLY_FULL = 100.0  # times the cutoff of the rank: the reciprocal condition of a triangle that needs no pivoting
 _ROUNDED = 1e5  # units of rounding that a Gram matrix may leave of A z, if z is null
-_IN_RANGE = 1e60  # entries whose squares are well in range
-_BESIDE = 1e-10  # cosine between a row and a direction that it has nothing of, as rounding leaves it
+_IN_RANGE = 1e60  # entries whose squares do not overflow
+_BESIDE = 1e-10  # cosine between a row and a direction orthogonal to it, up to rounding
 _ROOM, _MUCH_ROOM = 2e7, 2e8  # bytes of rows gathered at a time
 _POWER_STEPS, _SETTLED = 12, 1.05
 _VECTORS = 4
 
 
-@lru_cache(maxsize=8)  # to start a generator takes longer than to factor a small system
+@lru_cache(maxsize=8)  # creating a generator takes longer than factoring a small system
 def noise_of(size: int) -> np.ndarray:
-    """Return a few random vectors, always the same."""
+    """Return a few random vectors, the same in each call."""
     return frozen(np.random.default_rng(0).standard_normal((_VECTORS, size)))
 
 
 class Factor:
-    """``R'R`` for ``A'A + damp**2``: a triangle of the columns of A, or of as many as are independent.
+    """The factor R in ``R'R = A'A + damp**2``, a triangle of all columns of A, or of independent ones.
 
-    Where columns depend on others, R is that of `columns`, chosen by pivoting, `rows` are its rows with all columns of
-    A, and `null` holds an orthonormal basis of the directions that are in no row.
+    If A is rank-deficient, R is the triangle of `columns`, chosen by pivoting, `rows` are its rows with all columns of
+    A, and `null` has an orthonormal basis of the null space.
 
     Attributes
     ----------
     n_rows : int
-        Of how many rows of A it was made.
+        The number of rows of A that were factored.
     has_gap : bool
-        Whether the singular values that count are clearly apart from those that do not.
+        Whether the singular values that count for the rank are clearly separated from those that do not.
     """
 
     def __init__(
@@ -86,17 +86,17 @@ class Factor:
 
     @property
     def deficient(self) -> bool:
-        """Whether some directions are in no row."""
+        """Whether the rows are rank-deficient."""
         return self._null is not None
 
     @property
     def rank(self) -> int:
-        """The number of directions that rows tell apart."""
+        """The rank of the rows."""
         return len(self._triangle)
 
     @cached_property
     def condition(self) -> float:
-        """The ratio of the largest to the smallest singular value that is not zero, within some 20%."""
+        """The ratio of the largest to the smallest nonzero singular value, within about 20%."""
         if not self.rank:
             return 1.0
         R: Any = self._triangle if self._rows is None else self._rows
@@ -115,7 +115,7 @@ class Factor:
         return condition
 
     def solve(self, vectors: np.ndarray) -> None:
-        """Replace each of `vectors` by ``(R'R)**-1`` times it, of least norm."""
+        """Replace each of `vectors` by ``(R'R)**-1`` times it, with minimum norm."""
         self.project(vectors)
         part = vectors if self._columns is None else vectors[:, self._columns]
         even = np.vstack([part, part[:1]]) if len(part) % 2 else part
@@ -123,7 +123,7 @@ class Factor:
         self._put(even[: len(part)], vectors)
 
     def _put(self, part: np.ndarray, vectors: np.ndarray) -> None:
-        """Write what belongs to the columns of R into `vectors`, without what lies in no row."""
+        """Write the entries for the columns of R into `vectors`, and make these orthogonal to the null space."""
         if self._columns is None:
             vectors[:] = part
             return
@@ -132,23 +132,23 @@ class Factor:
         self.project(vectors)
 
     def spread_noise(self, noise: np.ndarray) -> None:
-        """Replace each of `noise`, random vectors of p numbers, by the error in x that as random a noise in b makes."""
+        """Replace each of `noise`, random vectors of p numbers, by the error of x due to such noise in b."""
         assert not self.deficient
         noise[:] = np.einsum("cj,ji->ci", noise, self._triangle)  # not by BLAS: see `solve_transposed`
         self.solve(noise)
 
     def project(self, vectors: np.ndarray) -> None:
-        """Take away from `vectors` what lies in no row."""
+        """Make `vectors` orthogonal to the null space."""
         if self._null is not None:
             with blas_threads(len(vectors) * self._null.size, 1):
                 vectors -= (vectors @ self._null.T) @ self._null
 
     @cached_property
     def spread(self) -> float:
-        """The Frobenius norm of ``A**+``, by which noise in b spreads to x; estimated by a few random vectors.
+        """The Frobenius norm of ``A**+``, the amplification of noise in b; estimated from a few random vectors.
 
-        One small singular value may be nearly all of it, and all of them may have little of its direction, but they
-        have nothing else when they are spread: so they are asked again.
+        It may be dominated by one small singular value, in whose direction the random vectors may have small
+        components. After one application that direction dominates them, so they are applied twice.
         """
         if not self.rank:
             return 0.0
@@ -174,16 +174,16 @@ class Factor:
 
     @cached_property
     def harm(self) -> float:
-        """How sums over rows spread to x: the sum that column j takes part in is rounded by its length.
+        """The amplification of rounding errors of sums over rows, where that of column j is relative to its length.
 
-        So the units of the columns do not matter.
+        So it does not depend on the units of the columns.
         """
         return self.spread_sums(self.lengths)
 
     def spread_sums(self, sizes: np.ndarray) -> float:
         """Return the Frobenius norm of ``(R'R)**-1 D``, where D is diagonal with `sizes`.
 
-        By random vectors that are asked twice, as in `spread`.
+        It is estimated from random vectors that are applied twice, as in `spread`.
         """
         sums = sizes * noise_of(sizes.size)
         self.solve(sums)
@@ -192,7 +192,7 @@ class Factor:
         self.solve(sums)
         return larger_of(spread, norms(sizes * sums))
 
-    saved: ClassVar[dict[str, Kind]] = {  # what it is made of, in the order of the arguments
+    saved: ClassVar[dict[str, Kind]] = {  # in the order of the arguments
         "n_rows": integer(1, "n"),
         "_triangle": array("rank", "rank"),
         "_rows": optional(array("rank", "p")),
@@ -202,7 +202,7 @@ class Factor:
     derived: ClassVar[tuple[str, ...]] = ("_null", "condition", "spread", "lengths", "harm")
 
     def state(self) -> dict[str, Any]:
-        """Return what it is made of."""
+        """Return the state of the factor."""
         return state_of(self)
 
     @classmethod
@@ -219,7 +219,7 @@ class Factor:
 
 
 def _null_space(triangle: np.ndarray, rows: np.ndarray, columns: Any) -> np.ndarray:
-    """Return an orthonormal basis, one vector in each row, of the directions that `rows` leave out."""
+    """Return an orthonormal basis, one vector in each row, of the null space of `rows`."""
     from scipy.linalg import qr, solve_triangular
 
     rank, p = rows.shape
@@ -232,15 +232,15 @@ def _null_space(triangle: np.ndarray, rows: np.ndarray, columns: Any) -> np.ndar
 
 
 def larger_of(once: np.ndarray, twice: np.ndarray) -> float:
-    """Return how far random vectors are spread: as a rule, or by the worst of them when they are asked again."""
+    """Return the amplification of random vectors: the mean of one application, or the largest of a second one."""
     return max(norm(once) / math.sqrt(once.size), float(twice.max()))
 
 
 def factor_of(system: System, order: np.ndarray) -> Factor:
-    """Factor ``A'A + damp**2`` as the rows in `order`, which stand for all, give it; they are counted as read.
+    """Factor ``A'A + damp**2``, estimated from the rows in `order`, which are counted as read.
 
-    By Cholesky of their Gram matrix while its digits suffice; else by QR; and by singular values where those rows do
-    not tell all directions apart. Raise `TooLong` if there is not the time for the next of these.
+    The factor is computed by Cholesky from their Gram matrix if that is accurate enough, otherwise by QR, and from
+    singular values if these rows are rank-deficient. Raise `TooLong` if the next of these would end after the deadline.
     """
     system.count(order)
     p, stand_for = system.n_columns, math.sqrt(system.n_rows / order.size)
@@ -263,7 +263,7 @@ def factor_of(system: System, order: np.ndarray) -> Factor:
 
 
 def products_of_gram(system: System, n_rows: int) -> float:
-    """Return how many multiplications the Gram matrix of so many rows takes."""
+    """Return the number of multiplications for the Gram matrix of so many rows."""
     return (
         n_rows
         * system.entries_per_row
@@ -279,7 +279,7 @@ def gather(part: Part, n_columns: int, workspace_bytes: float = _ROOM) -> Iterat
     for first in range(0, order.size, size):
         piece: Any = order[first : first + size]
         if order.size == n_rows:
-            piece = slice(first, first + size)  # no copy of what is there as a whole
+            piece = slice(first, first + size)  # no copy if all rows are there
         if isinstance(rows, CSRRows):
             from scipy import sparse
 
@@ -289,9 +289,9 @@ def gather(part: Part, n_columns: int, workspace_bytes: float = _ROOM) -> Iterat
 
 
 def rows_beyond(system: System, factor: Factor | None, rng: np.random.Generator) -> np.ndarray:
-    """Make one pass; return the rows that reach directions in which those that were factored have nothing.
+    """Make one pass; return the rows that reach the null space of the rows that were factored.
 
-    A random one of these directions stands for all. Without a `factor`, all rows so far were zero.
+    A random vector of the null space is used. Without a `factor`, all rows so far were zero.
     """
     z = rng.standard_normal(system.n_columns)
     if factor is not None:
@@ -307,7 +307,7 @@ def rows_beyond(system: System, factor: Factor | None, rng: np.random.Generator)
 
 
 def _is_null(system: System, order: np.ndarray, factor: Factor) -> bool:
-    """Tell whether no row reaches the directions that a Gram matrix, which knows half of the digits, calls null."""
+    """Return whether no row reaches the null space of a Gram matrix, which has only half of the digits."""
     assert factor._null is not None
     n_null, limit = len(factor._null), max(order.size, system.n_columns, _ROUNDED) * float(np.finfo(float).eps)
     for z in noise_of(n_null)[:2] @ factor._null:
@@ -323,7 +323,7 @@ def _is_null(system: System, order: np.ndarray, factor: Factor) -> bool:
 
 
 def _gram(system: System, order: np.ndarray) -> np.ndarray | None:
-    """Return the upper triangle of the Gram matrix of the rows in `order`; None if their squares leave the range."""
+    """Return the upper triangle of the Gram matrix of the rows in `order`; None if their squares overflow."""
     p = system.n_columns
     gram = np.zeros((p, p))
     for part in system.parts(order):
@@ -339,7 +339,7 @@ def _gram(system: System, order: np.ndarray) -> np.ndarray | None:
 
 
 def _by_qr(system: System, order: np.ndarray, damp: float, stand_for: float) -> Factor:
-    """Factor by QR, piece by piece, with pivots at the end if a rank is missing."""
+    """Factor by QR, piece by piece, with pivoting at the end if the rows are rank-deficient."""
     from scipy.linalg import lapack
 
     p = system.n_columns
@@ -373,14 +373,14 @@ def _independent(n_rows: int, rows: np.ndarray, order: np.ndarray, lengths: np.n
 
 
 def _upper(rows: np.ndarray) -> np.ndarray:
-    """Return the triangle that has the same Gram matrix as a square matrix."""
+    """Return the triangle with the same Gram matrix as a square matrix."""
     from scipy.linalg import qr
 
     return np.ascontiguousarray(qr(rows, mode="r", check_finite=False)[0])
 
 
 def find_odd_rows(system: System, order: np.ndarray) -> None:
-    """Raise for the row in `order` that is not finite, or whose squares leave the range of float64."""
+    """Raise for a row in `order` that is not finite, or whose squares are out of the range of float64."""
     for part in system.parts(order):
         zero, out = np.zeros(system.n_columns), np.empty(part.order.size)
         distances(part.rows, part.of(system.facts.b_magnitude), part.order, zero, out, 0.0, system.counter.flagged_rows)
