@@ -1,4 +1,4 @@
-"""The front door: validate, choose, prepare, drive."""
+"""The function `solve`: check the arguments, prepare the system and run the solve."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ def _request(
 
 
 def _at_once(request: _Request) -> Solution | None:
-    """Return the solution of a small system, without stages; None if it is not small, or needs a closer look."""
+    """Return the solution of a small system, without stages; None if it is not small, or needs the general code."""
     plain = not request.drop and request.bounds is None and request.check == "sampled"
     if not plain or not _is_small(request.method, request.source, request.b, request.max_rows, request.seconds):
         return None
@@ -254,7 +254,7 @@ def _at_once(request: _Request) -> Solution | None:
 
 
 def _job(request: _Request, rng: np.random.Generator, callback: Any, memory: Any) -> Job:
-    """Return the job that a request asks for."""
+    """Return the job for a request."""
     clock = Clock(request.seconds)
     system = _system_of(request.source, request.b, clock, request.threads, request.damp, request.bounds, memory)
     return Job(
@@ -266,7 +266,7 @@ def _job(request: _Request, rng: np.random.Generator, callback: Any, memory: Any
 def _system_of(
     source: Source, b: np.ndarray, clock: Clock, threads: int, damp: float, bounds: Any, memory: Any
 ) -> System:  # fmt: skip
-    """Return the system, with its rows in memory or not."""
+    """Return the system, a `StoredSystem` if its rows are not in memory."""
     if isinstance(source, StoredRows):
         return StoredSystem(source, b, clock, threads, damp, bounds)
     workspace_bytes = (
@@ -276,7 +276,7 @@ def _system_of(
 
 
 def _is_small(method: Method | None, source: Source, b: np.ndarray, max_rows: float, seconds: float) -> bool:
-    """Tell whether the rows are in memory, and so few that LAPACK takes next to no time."""
+    """Return whether the rows are in memory, and so few that LAPACK takes hardly any time."""
     n, p = source.shape
     if isinstance(source, StoredRows) or max_rows < n or method not in (None, _REFINED):
         return False
@@ -286,17 +286,17 @@ def _is_small(method: Method | None, source: Source, b: np.ndarray, max_rows: fl
 
 
 def _as_given(solution: Solution, b: Any) -> Solution:
-    """Return x as a column if b is one."""
+    """Return the solution with x as a matrix of one column if b is one."""
     return replace(solution, x=solution.x[:, None]) if _in_a_column(b) else solution
 
 
 def _in_a_column(b: Any) -> bool:
-    """Tell whether b is a matrix of one column; a file that holds one has a vector."""
+    """Return whether b is a matrix of one column; a column in a file counts as a vector."""
     return np.ndim(b) == 2 and np.shape(b)[1] == 1
 
 
 def _not_checked(system: System, solution: Solution) -> str:
-    """Say how many rows were looked at for NaN and infinity, if not all were."""
+    """Return a sentence on how many rows were checked for NaN and infinity, if not all were."""
     fresh = solution.row_check.n_fresh if solution.row_check else 0
     n_checked = min(system.counter.n_checked + fresh, system.n_rows)
     if n_checked == system.n_rows:
@@ -305,14 +305,14 @@ def _not_checked(system: System, solution: Solution) -> str:
 
 
 def _callback_for(callback: Any, b: Any) -> Callable[[Event], Any] | None:
-    """Return what is called after every burst: x is a column if b is one."""
+    """Return the callback for every burst; it gets x as a matrix of one column if b is one."""
     if callback is not None and not callable(callback):
         raise TypeError(f"`callback` must be callable, got {callback!r}.")
     return _with_column(callback) if callback is not None and _in_a_column(b) else callback
 
 
 def _with_column(callback: Callable[[Event], Any]) -> Callable[[Event], Any]:
-    """Return a callback that is told of x as a matrix with one column, as it will be given back."""
+    """Return a callback that gets x as a matrix of one column, as in the solution."""
     return lambda event: callback(replace(event, x=event.x[:, None]))
 
 

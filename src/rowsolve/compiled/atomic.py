@@ -1,7 +1,7 @@
-"""Words in memory through which the threads of a kernel tell each other how far they are.
+"""Atomic words in memory, by which the threads of a kernel synchronize.
 
-To wake a thread through the operating system takes some 50 microseconds, the time of a hundred rows. Threads that are
-running anyway look at a word again and again, and see within one that another has changed it.
+Waking a thread through the operating system takes about 50 microseconds, the time of a hundred rows. Running threads
+read a word repeatedly instead, and see within a microsecond that another thread has changed it.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _one_at_a_time = threading.Lock()  # for threads of plain Python
 
 
 def read(words: Any, k: int) -> int:
-    """Return word `k`: what its writer wrote before it is there now, and what was read before was read by now."""
+    """Return word `k` (acquire): all that its writer wrote before it is visible, and all earlier reads are complete."""
     return int(words[k])
 
 
 def write(words: Any, k: int, value: int) -> None:
-    """Set word `k`, once all that this thread has written before can be seen."""
+    """Set word `k` (release) after all that this thread has written before is visible."""
     words[k] = value
 
 
 def replace(words: Any, k: int, old: int, new: int) -> bool:
-    """Set word `k` if it is still `old`, once all that was written before can be seen; tell whether it was."""
+    """Set word `k` if it is still `old`, after all earlier writes are visible; return whether it was."""
     with _one_at_a_time:
         if words[k] != old:
             return False
@@ -39,7 +39,7 @@ def replace(words: Any, k: int, old: int, new: int) -> bool:
 
 
 def offer_core() -> None:
-    """Let another thread run on this core, if one waits for it."""
+    """Yield this core to another thread, if one is waiting."""
     time.sleep(0)
 
 

@@ -1,10 +1,10 @@
 """Compile flags, and the cache of compiled kernels.
 
-Numba's own cache looks at the file a kernel stands in, not at the kernels it calls, so it serves stale
-machine code after a change in another file. Ours lives in a folder named by a hash of *all* kernel
-sources: any change opens a new folder. Nothing is compiled at import.
+Numba's cache checks the file in which a kernel is defined, but not the kernels that it calls, so it returns stale
+machine code after a change in another file. Here the cache is in a folder whose name is a hash of *all* kernel
+sources, so any change starts a new folder. Nothing is compiled at import.
 
-``ROWSOLVE_CACHE_DIR`` moves the cache, ``ROWSOLVE_CACHE=off`` does without it.
+``ROWSOLVE_CACHE_DIR`` sets the folder of the cache, ``ROWSOLVE_CACHE=off`` disables it.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ _FLAGS: Any = {
     "fastmath": {"reassoc", "contract", "arcp", "nsz"},
     "error_model": "numpy",
 }
-_ROOM_FOR_CACHE = 64 * 2**20  # bytes; Numba fails in the middle of a solve when the disk is full
+_ROOM_FOR_CACHE = 64 * 2**20  # bytes; Numba would fail during a solve if the disk is full
 
 
 def kernel_cache_folder() -> Path | None:
-    """Return the folder of the compiled kernels, or None when they are not to be kept."""
+    """Return the folder of the compiled kernels, or None if they are not cached."""
     if os.environ.get("ROWSOLVE_CACHE", "on").lower() in {"off", "0", "no", "false"}:
         return None
     base = os.environ.get("ROWSOLVE_CACHE_DIR")
     if not base:
         base = user_cache_dir("rowsolve", appauthor=False)
-        if not os.path.isabs(base):  # no home
+        if not os.path.isabs(base):  # no home directory
             return None
     return Path(base) / f"kernels-{hash_of_kernel_sources()}"
 
 
 def hash_of_kernel_sources() -> str:
-    """Return what changes when a kernel does."""
+    """Return a hash that changes whenever a kernel changes."""
     here = Path(__file__)
     digest = hashlib.sha256(numba.__version__.encode())
     for source in [*sorted(here.parent.glob("*.py")), *sorted((here.parents[1] / "kernels").glob("*.py"))]:
@@ -61,7 +61,7 @@ def hash_of_kernel_sources() -> str:
 
 
 def _usable(folder: Path | None) -> Path | None:
-    """Return `folder` if kernels can be stored there; a cache must never stop a solve."""
+    """Return `folder` if kernels can be stored there, otherwise None: a cache must never make a solve fail."""
     if folder is None:
         return None
     try:
@@ -77,20 +77,20 @@ _CACHE = _usable(kernel_cache_folder())
 
 @cache
 def _lock() -> BaseFileLock:
-    """Return the lock of the cache: one thread of one process at a time may compile into it.
+    """Return the lock of the cache, into which only one thread of one process may compile at a time.
 
-    Two that fill it at once can leave the code of one signature under the name of another: Numba numbers its files by
-    an index that each reads before it writes. The lock is re-entrant, since kernels compile those that they call. It is
-    the system's, which ends with the process, never the mere existence of a file.
+    Without it, two processes may store the code of one signature under the name of another, because Numba numbers its
+    files by an index that each process reads before it writes. The lock is re-entrant, since kernels compile those that
+    they call. It is a lock of the operating system, which ends with the process, rather than the existence of a file.
     """
-    from filelock import FileLock  # small systems are solved without kernels
+    from filelock import FileLock  # late, since small systems are solved without kernels
 
     assert _CACHE is not None
     return FileLock(_CACHE / "lock", poll_interval=0.01, fallback_to_soft=False, is_singleton=True)
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile `function` on its first call and keep the machine code on disk."""
+    """Compile `function` on its first call and cache the machine code on disk."""
     if _CACHE is None:
         return numba.njit(**_FLAGS)(function)
     settings: Any = config
@@ -106,7 +106,7 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _carefully(dispatcher: Any, compile_for: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile under the lock; a damaged cache file is thrown away and made anew."""
+    """Return `compile_for` under the lock; a damaged cache file is deleted and written again."""
 
     def compile_carefully(signature: Any) -> Any:
         with ExitStack() as stack:
@@ -124,9 +124,9 @@ def _carefully(dispatcher: Any, compile_for: Callable[..., Any]) -> Callable[...
 
 
 def row_primitive(implementations: dict[type, Callable[..., Any]]) -> Callable[..., Any]:
-    """Make one function of `implementations`, one for each kind of rows, chosen at compile time.
+    """Combine `implementations`, one for each kind of rows, into one function; the choice is made at compile time.
 
-    The decorated function is the plain-Python form, which runs when Numba is switched off.
+    The decorated function is the plain-Python form, which runs if Numba is disabled.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:

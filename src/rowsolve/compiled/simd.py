@@ -1,11 +1,11 @@
-"""What the compiler is told instruction by instruction: the inner loops over a few rows at a time, in vector registers.
+"""The inner loops over a few rows at a time, written in vector instructions.
 
-The compiler vectorises plain loops well, but only as long as nothing else is in them. The sweep and the pass need one
-more thing: to ask for rows ahead of time, a cache line of them for each line they work on. Else a random row comes from
-memory at half speed, because the processor notices that a row is being read only when much of it has gone by; and in a
-pass over rows in order memory rests while they are used for the second time.
+The compiler vectorises plain loops well, but only if they contain nothing else. The sweep and the pass also prefetch
+rows, one cache line for each line that they use. Without prefetch a random row is read from memory at half speed,
+because the processor recognizes sequential access only after much of the row has been read; and in a pass over rows in
+order, memory is idle while they are used for the second time.
 
-Written with LLVM's portable vectors and hints, so it runs wherever Numba does.
+The code consists of LLVM's portable vectors and hints, so it runs wherever Numba does.
 """
 
 from __future__ import annotations
@@ -39,51 +39,50 @@ __all__ = [
 ]
 
 _LINE = 64  # bytes
-_WIDTH = 4  # float64 in a vector: as many as the registers of most processors hold
+_WIDTH = 4  # float64 in a vector, as in the registers of most processors
 _FLAGS = ("reassoc", "contract", "arcp", "nsz")
 _DOUBLE, _INDEX, _INT = ir.DoubleType(), ir.IntType(64), ir.IntType(32)
 _VECTOR = ir.VectorType(_DOUBLE, _WIDTH)
 _BYTES = ir.IntType(8).as_pointer()
 _ZERO = ir.Constant(_VECTOR, [ir.Constant(_DOUBLE, 0.0)] * _WIDTH)
-# A tile of a Gram matrix is kept in registers: as many rows of it as numbers in a vector, and three vectors in each.
+# A tile of a Gram matrix is kept in registers: it has as many rows as a vector has numbers, of three vectors each.
 LANES = 8 if llvmlite.binding.get_host_cpu_features().get("avx512f") else 4
 PANEL = 3 * LANES
-STRIP = LANES * LANES  # rows in Fortran order that are taken at a time: what is left of them stays in registers
+STRIP = LANES * LANES  # rows in Fortran order that are used at a time: their residuals stay in registers
 _WIDE = ir.VectorType(_DOUBLE, LANES)
-_NEAR = 2  # fetch into the second cache: the first is full of what is worked on
+_NEAR = 2  # prefetch into the second-level cache: the first holds the current data
 
 
 def whole_vectors(values: Any, n: int) -> int:
-    """Return how many of `n` columns the functions below can take: none if Numba is switched off."""
+    """Return how many of `n` columns the functions below can process: none if Numba is disabled."""
     return 0
 
 
 def move_and_measure_vectors(values: Any, places: Any, x: Any, z: Any, steps: Any, n: int) -> tuple[float, ...]:
-    """Add two rows to x and to z, and measure two others by the result, in the first `n` columns.
+    """Add multiples of two rows to x and to z, then compute products of two other rows, in the first `n` columns.
 
-    `places` holds two rows to add, two to measure and two to fetch for later. `steps` holds the factors of the first
-    two for x, then for z. Returns, of the rows measured, both squared norms, their product, their products with x, then
-    with z.
+    `places` has two rows to add, two to measure and two to prefetch. `steps` has the factors of the first two for x,
+    then for z. Return, for the rows measured, both squared norms, their product, their products with x, then with z.
     """
     return (0.0,) * 7
 
 
 def measure_vectors(values: Any, places: Any, x: Any, z: Any, n: int) -> tuple[float, ...]:
-    """Measure two rows without moving x and z; `places` holds these two and two to fetch for later."""
+    """Return the same products for two rows without changing x and z; `places` has these and two to prefetch."""
     return (0.0,) * 7
 
 
 def measure_four_vectors(values: Any, places: Any, x: Any, z: Any, n: int) -> tuple[float, ...]:
-    """Return the products of four rows with x and with z, row by row; `places` holds these and two to fetch."""
+    """Return the products of four rows with x and with z, row by row; `places` has these and two to prefetch."""
     return (0.0,) * 8
 
 
 def add_four_vectors(values: Any, places: Any, steps: Any, g: Any, h: Any, n: int) -> None:
-    """Add four rows to g and to h; `steps` holds the factors of each row for both, `places` also two to fetch."""
+    """Add multiples of four rows to g and to h; `steps` has the factors, `places` the rows and two to prefetch."""
 
 
 def takes_narrow_rows(values: Any) -> bool:
-    """Tell whether `add_narrow_rows` takes these rows: not if Numba is switched off."""
+    """Return whether `add_narrow_rows` accepts these rows: not if Numba is disabled."""
     return False
 
 
@@ -93,7 +92,7 @@ def add_narrow_rows(
     """Do what `kernels.gradient.add_gradients` does, for an even `count` of rows of at most `PANEL` columns from `i`.
 
     `vectors` and `out` have `PANEL` columns, zero beyond those of A. Whole vectors are read, beyond the end of a row.
-    Returns the sums of squares.
+    Return the sums of squares.
     """
     return (0.0, 0.0)
 
@@ -101,7 +100,7 @@ def add_narrow_rows(
 def add_strip(turned: Any, b: Any, weight: float, i: int, vectors: Any, sums: Any) -> tuple[float, ...]:
     """Do what `kernels.gradient.add_gradients` does, for `STRIP` rows from `i`, which are columns of `turned`.
 
-    `sums` has `LANES` places for each entry of the result, to be added up later. Returns the sums of squares.
+    `sums` has `LANES` places for each entry of the result, to be added up later. Return the sums of squares.
     """
     part = turned[:, i : i + STRIP]
     r, q = weight * b[i : i + STRIP] - vectors[0] @ part, -(vectors[1] @ part)
@@ -113,7 +112,7 @@ def add_strip(turned: Any, b: Any, weight: float, i: int, vectors: Any, sums: An
 def copy_to_panels(values: Any, i: int, panels: Any, r: int, n: int) -> None:
     """Copy the first `n` columns of row `i`, and up to `LANES` numbers more, to row `r` of panels of `PANEL` columns.
 
-    `values` is in C order, and must go on for as long as numbers are read.
+    `values` is in C order, and must extend to the last number read.
     """
     row = values.reshape(-1)[i * values.shape[1] :]
     for j in range(-(-n // LANES) * LANES):
@@ -132,22 +131,22 @@ def add_tile(panels: Any, tile: int, panel: int, n_rows: int, n_vectors: int, ou
 
 
 def takes_blocks(turned: Any, target: Any) -> bool:
-    """Tell whether `turn_block` and `add_strip` take this array: one in C order, with a `target` of float64."""
+    """Return whether `turn_block` and `add_strip` accept this array, in C order and with a `target` of float64."""
     return turned.flags.c_contiguous and target.dtype == float
 
 
 def turn_block(turned: Any, j: int, i: int, target: Any, r: int, c: int, ahead: int) -> None:
     """Copy the transpose of ``turned[j : j + LANES, i : i + LANES]`` to `target`, from row `r` and column `c`.
 
-    Where `turned` has fewer rows, copies of the last one stand for those beyond it. The numbers that are `ahead`
-    columns further in `turned` are asked for, to be used later.
+    If `turned` has fewer rows, the last one is repeated. The numbers `ahead` columns further in `turned` are
+    prefetched.
     """
     for k in range(LANES):
         target[r : r + LANES, c + k] = turned[min(j + k, len(turned) - 1), i : i + LANES]
 
 
 def count_bits(word: Any) -> int:
-    """Return how many bits of an unsigned `word` are set: one instruction, where there is one."""
+    """Return the number of bits set in an unsigned `word`, by one instruction if the processor has it."""
     return int(word).bit_count()
 
 
@@ -343,7 +342,7 @@ def _vectors(_, values, places, x, z, steps, n):
 
 
 class _Rows:
-    """Emits loads of rows as vectors of float64, whatever they are stored as."""
+    """Emits loads of rows as vectors of float64, whatever their stored type."""
 
     def __init__(self, context: Any, builder: Any, array_type: Any, array: Any, places: Any) -> None:
         self.builder, self.single = builder, array_type.dtype == types.float32
@@ -373,7 +372,7 @@ def _prefetch(builder, place):
 def _generate(context, builder, signature, arguments):
     """Emit the loops with seven running sums.
 
-    Without steps there is nothing to add, and the first two rows are those to measure.
+    Without steps no rows are added, and the first two rows are those to measure.
     """
     rows = _Rows(context, builder, signature.args[0], arguments[0], arguments[1])
     x, z = _places_of(context, builder, signature, arguments, (2, 3))
@@ -503,7 +502,7 @@ def _generate_tile(n_vectors, context, builder, signature, arguments):
 
 
 def _generate_narrow(n_vectors, context, builder, signature, arguments):
-    """Emit a loop over two rows at a time, each with sums of its own in registers: one would wait for the other."""
+    """Emit a loop over two rows at a time, each with its own sums in registers, so that neither waits for the other."""
     values, width = _array(context, builder, signature.args[0], arguments[0])
     width, single = width[1], signature.args[0].dtype == types.float32
     b, _ = _array(context, builder, signature.args[1], arguments[1])
@@ -545,7 +544,7 @@ def _generate_narrow(n_vectors, context, builder, signature, arguments):
 
 
 def _generate_strip(context, builder, signature, arguments):
-    """Emit two loops over columns: one takes them from b, the other adds them up; what is left stays in registers."""
+    """Emit two loops over columns: one computes residuals, which stay in registers, the other adds up the result."""
     turned, shape = _array(context, builder, signature.args[0], arguments[0])
     (n_columns, n_rows), single = shape, signature.args[0].dtype == types.float32
     b, vectors, sums = _places_of(context, builder, signature, arguments, (1, 4, 5))
@@ -600,13 +599,13 @@ def _load_wide(builder, data, place, *, single=False):
 
 
 def _array(context, builder, kind, array):
-    """Return where the numbers of an array begin, and its shape."""
+    """Return the address of the numbers of an array, and its shape."""
     parts = context.make_array(kind)(context, builder, array)
     return parts.data, cgutils.unpack_tuple(builder, parts.shape, kind.ndim)
 
 
 def _over_columns(builder, rows, n, sums, vector):
-    """Emit two loops: over whole cache lines, which fetch the last two rows, then over what is left of the vectors."""
+    """Emit two loops: over whole cache lines, with prefetch of the last two rows, then over the remaining vectors."""
     in_lines = builder.sub(n, builder.srem(n, _INDEX(rows.per_line)))
 
     def line(j, sums):
