@@ -317,8 +317,8 @@ class Descent:
         moved = moving if isinstance(moving, slice) else moving[:-1]
         self.error[moved] = norms(self._downhill[:-1][moved]) * self.amplification
         if self.factor is not None and not self._factor_is_exact:
-            # What is left of R (x - x*) lies in any direction; that of a sample's smallest value is not quite A's, so a
-            # small gradient in others may go with an error in it.
+            # The remaining R (x - x*) may have any direction. That of the smallest singular value of a sample is not
+            # exactly that of A, so a small gradient in other directions may come with an error in this one.
             alike = np.sqrt(np.maximum(self._worth[:-1][moved], 0.0) / self.factor.rank) * self.factor.spread
             self.error[moved] = np.maximum(self.error[moved], alike)
 

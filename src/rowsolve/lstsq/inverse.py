@@ -1,4 +1,4 @@
-"""Small systems by the inverse of A'A: more operations than a factor takes, and fewer calls."""
+"""Solution of small systems by the inverse of A'A, with more operations than by a factor, but fewer calls."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ __all__ = ["by_inverse", "identity", "is_short", "upper"]
 _EPS = float(np.finfo(float).eps)
 _LONG, _NARROW = 200_000, 64  # numbers of A, and columns, of which BLAS makes products with one thread by itself
 _IN_RANGE = 1e100  # lengths of columns whose squares are well in range
-_SAFE = 1e6  # condition up to which a correction by the squares of A tells the error
-_CLEAR = 1e4  # the same, up to which squares tell which columns depend on others
+_SAFE = 1e6  # condition number up to which a correction by the squares of A estimates the error
+_CLEAR = 1e4  # condition number up to which squares determine which columns are dependent
 
 
 def by_inverse(A: np.ndarray, b: np.ndarray, x0: np.ndarray | None, tolerance: Any, threads: int) -> Fit | None:
-    """Solve by the inverse of A'A, and correct x by a fresh residual, unless it is clear that this is not needed.
+    """Solve by the inverse of A'A, and correct x with a recomputed residual unless that is clearly not needed.
 
-    None if that leaves a doubt that the error is small, or about the rank. It does what `fit_normal` does with more
-    operations and fewer calls: after a rest every function of numpy takes 20 microseconds when it is called for the
-    first time, however little it does.
+    Return None if the error may be too large or the rank is in doubt. The result is that of `fit_normal`, with more
+    operations and fewer calls: a function of numpy takes 20 microseconds when it is not in the cache, however little
+    it does.
     """
     short = is_short(*A.shape)
     gram, sides, squares = (A.T @ A, A.T @ b, (b.T @ b).diagonal()) if short else compress(A, b, threads)[:3]
@@ -58,12 +58,12 @@ def by_inverse(A: np.ndarray, b: np.ndarray, x0: np.ndarray | None, tolerance: A
 
 
 def is_short(n_rows: int, n_columns: int) -> bool:
-    """Tell whether BLAS makes products of such a matrix with one thread by itself: to ask it for one takes a while."""
+    """Return whether BLAS uses one thread for such a matrix by itself, since setting the number of threads is slow."""
     return n_rows * n_columns <= _LONG and n_columns <= _NARROW
 
 
 def _slopes_and_residuals(A: np.ndarray, b: np.ndarray, x: np.ndarray, threads: int) -> tuple[Any, Any, Any]:
-    """Do what `slopes_at` does; return also the residuals, if A is short: then BLAS makes them in few calls."""
+    """Return the same as `slopes_at`, and the residuals if A is short, which BLAS then computes in few calls."""
     if not is_short(*A.shape):
         return *slopes_at(A, b, x, threads), None
     off = A @ -x
@@ -75,7 +75,7 @@ def _with_null_space(
     A: np.ndarray, b: np.ndarray, x: np.ndarray, x0: Any, found: _Inverse, squares: np.ndarray, tolerance: Any,
     threads: int,
 ) -> Fit | None:  # fmt: skip
-    """Move x next to x0, correct it, and make sure that what A'A calls null is: A times a null vector is rounding."""
+    """Move x next to x0, correct it, and check that A v is zero up to rounding for a null vector v of A'A."""
     (n, p), k = A.shape, x.shape[1]
     both = np.empty((p, k + 1))
     both[:, :k], both[:, k:] = x, found.null @ noise_of(p)[:, :1]
@@ -95,9 +95,9 @@ def _with_null_space(
 
 
 class _Inverse(NamedTuple):
-    """The inverse of A'A, the squared lengths of the columns of A and the condition of A, columns scaled to one.
+    """The inverse of A'A, the squared lengths of the columns of A and the condition number of A with scaled columns.
 
-    Where columns depend on others it is the pseudoinverse, and `null` the projection on what is in no row.
+    If A is rank-deficient it is the pseudoinverse, and `null` is the projection on the null space.
     """
 
     inverse: np.ndarray
@@ -108,7 +108,7 @@ class _Inverse(NamedTuple):
     null: np.ndarray | None = None
 
     def error_by_sums(self, x: np.ndarray, norm_b: np.ndarray) -> np.ndarray:
-        """Return what the rounding of sums over all rows is worth in x."""
+        """Return the error of x due to rounding of sums over all rows."""
         squares = np.array(self.of_columns)
         spread = math.sqrt(float(((self.inverse * self.inverse) @ squares).sum()))
         return SUMS * _EPS * spread * (np.sqrt(squares @ (x * x)) + norm_b)
@@ -117,7 +117,7 @@ class _Inverse(NamedTuple):
         self, x: np.ndarray, slopes: np.ndarray, residual_sq: np.ndarray, squares: np.ndarray, n: int, tolerance: Any,
         off: np.ndarray | None = None, turned: float = 0.0,
     ) -> Fit | None:  # fmt: skip
-        """Correct x once; the correction tells what it leaves. None if that is too much."""
+        """Correct x once, and estimate the error left from the correction; return None if it is too large."""
         changes = self.inverse @ slopes
         x, residual_sq = x + changes, residual_sq - (slopes.T @ changes).diagonal()
         errors, residuals = [], [max(one, 0.0) for one in residual_sq.tolist()]
@@ -135,7 +135,7 @@ class _Inverse(NamedTuple):
 
 
 def _inverse_of(gram: np.ndarray, square_of_b: float) -> _Inverse | None:
-    """Invert a Gram matrix, also a singular one; None if that loses digits, or numbers leave the range."""
+    """Invert a Gram matrix, also a singular one; return None if that loses digits or numbers are out of range."""
     of_columns, p = gram.diagonal().tolist(), len(gram)
     if not (sum(of_columns) + square_of_b < _IN_RANGE**2 and min(of_columns) > _IN_RANGE**-2):  # a sum is NaN if one is
         return None
@@ -151,9 +151,10 @@ def _inverse_of(gram: np.ndarray, square_of_b: float) -> _Inverse | None:
 
 
 def _pseudoinverse_of(gram: np.ndarray, of_columns: list[float]) -> _Inverse | None:
-    """Return the pseudoinverse of a Gram matrix; None if the rank is not quite clear.
+    """Return the pseudoinverse of a Gram matrix; None if the rank is in doubt.
 
-    With pivots it is ``R'R``, R having as many rows as the rank: then it is ``R' (R R')**-2 R``.
+    By pivoting the Gram matrix is ``R'R``, where R has as many rows as the rank; its pseudoinverse is
+    ``R' (R R')**-2 R``.
     """
     p, lengths = len(gram), np.array([math.sqrt(square) for square in of_columns])
     lower, order, rank, _ = lapack.dpstrf((gram / lengths / lengths[:, None]).T, tol=p * _EPS, lower=1, overwrite_a=1)
@@ -174,11 +175,11 @@ def _pseudoinverse_of(gram: np.ndarray, of_columns: list[float]) -> _Inverse | N
 
 @lru_cache(maxsize=64)
 def identity(size: int) -> np.ndarray:
-    """Return the identity matrix, made once."""
+    """Return the identity matrix, which is cached."""
     return np.eye(size)
 
 
 @lru_cache(maxsize=64)
 def upper(n_rows: int, n_columns: int) -> np.ndarray:
-    """Return ones on the diagonal and above it: much quicker than `np.triu` of a small matrix."""
+    """Return ones on the diagonal and above it, which is much faster than `np.triu` for a small matrix."""
     return np.triu(np.ones((n_rows, n_columns)))

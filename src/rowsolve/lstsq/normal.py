@@ -1,4 +1,4 @@
-"""Least squares from a compressed state: the normal equations, their rank, and how exact their solution is."""
+"""Least squares from a compressed state: the normal equations, their rank, and the error of their solution."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ __all__ = [
 
 _EPS = float(np.finfo(float).eps)
 WELL = 1e-6  # reciprocal condition of the triangle of a Gram matrix that refinement can make up for
-_INDEPENDENT = 1e-5  # the same of the columns that a Gram matrix tells from those that depend on them
+_INDEPENDENT = 1e-5  # the same of the columns that a Gram matrix shows to be independent
 EVEN = 2.0  # columns whose lengths differ by less need not be made equal
 _IN_RANGE = 1e100  # lengths of columns whose squares make a Gram matrix
 _VECTORS = 4
 SUMS = 8.0  # units of rounding in a sum over all rows
 ROOTS = 4.0  # the same in a product of some terms
-AS_GIVEN = 0.3  # of a unit, which the numbers of a row are off
+AS_GIVEN = 0.3  # of a unit, the rounding error of the numbers of a row
 SURE = 0.1  # of the error allowed: an estimate so small needs no pass to be certain
 _CLEAR = 1e-11  # of b'b: a sum of squared residuals that has some digits left
 _STEPS = 4  # of refinement, at most
-LEFT = 10.0  # times the share of the last correction that this one is: what it leaves, with a margin
+LEFT = 10.0  # times the ratio of a correction to the last one: the fraction of it that is left, with a margin
 ROUNDED = 64.0  # units of rounding that may be left of A z, if z is null, of few rows: else n or p, as in numpy
 
 
@@ -44,13 +44,13 @@ class Fit(NamedTuple):
     error : ndarray of shape (k,)
         Estimated ``norm(x - x*)``.
     residual_sq : ndarray of shape (k,)
-        ``norm(b - A x)**2``, without the damping; NaN if it is so far below ``norm(b)**2`` that the sums over all rows,
-        from which it was to be told, do not: then it takes a look at rows.
+        ``norm(b - A x)**2``, without the damping; NaN if it is so far below ``norm(b)**2`` that it cannot be computed
+        from sums over all rows, but only from rows.
     squares : ndarray of shape (k,)
         ``norm(b)**2``.
     rank : int
     has_gap : bool
-        Whether the singular values that count are clearly apart from those that count as zero.
+        Whether the singular values that count for the rank are clearly separated from those that count as zero.
     n_reads : int
         How often A was read.
     off : ndarray of shape (n, k) or None
@@ -68,10 +68,10 @@ class Fit(NamedTuple):
 
 
 class GramFactor:
-    """The Cholesky factor of a Gram matrix, its columns brought to one length.
+    """The Cholesky factor of a Gram matrix, with columns scaled to equal length.
 
-    Where columns depend on others it is that of the independent ones, `columns`, and solutions are those of least norm:
-    `basis` is an orthonormal basis of the directions that are in no row, or of the others if these are fewer.
+    If A is rank-deficient it is the factor of independent columns, `columns`, and solutions have minimum norm: `basis`
+    is an orthonormal basis of the null space, or of the row space if that has fewer dimensions.
     """
 
     def __init__(self, lower: np.ndarray, lengths: np.ndarray, rcond: float, columns: Any = None) -> None:
@@ -82,11 +82,11 @@ class GramFactor:
 
     @property
     def deficient(self) -> bool:
-        """Whether some directions are in no row."""
+        """Whether A is rank-deficient."""
         return self.basis is not None
 
     def solve(self, vectors: np.ndarray) -> np.ndarray:
-        """Return the solution of least norm for each column of `vectors`."""
+        """Return the minimum-norm solution for each column of `vectors`."""
         scaled = vectors / self.lengths
         if self.columns is None:
             return self.project(lapack.dpotrs(self.lower, scaled, lower=1)[0] / self.lengths)
@@ -95,18 +95,18 @@ class GramFactor:
         return self.project(found / self.lengths)
 
     def project(self, vectors: np.ndarray) -> np.ndarray:
-        """Return what of each column of `vectors` the rows reach."""
+        """Return the projection of each column of `vectors` on the row space."""
         if self.basis is None:
             return vectors
         inside = self.basis @ (self.basis.T @ vectors)
         return vectors - inside if self.of_null else inside
 
     def leave_out(self, null: np.ndarray) -> None:
-        """Leave out directions that are in no row, of which the matrix that was factored has something."""
+        """Exclude null vectors that were added to the matrix before it was factored."""
         self.basis, self.of_null, self.rank = null, True, self.rank - null.shape[1]
 
     def find_basis(self, beyond: np.ndarray, others: np.ndarray) -> None:
-        """Find the null space, given what the rows of the factor have in the `others`, scaled columns."""
+        """Compute the null space, given the entries of the factor's rows in the `others`, scaled columns."""
         p, rank, self.others, self.beyond = len(self.lengths), self.rank, others, beyond
         self.of_null = p - rank <= rank
         basis = np.zeros((p, p - rank if self.of_null else rank))
@@ -117,7 +117,7 @@ class GramFactor:
         else:
             basis[self.columns], basis[others] = np.tril(self.lower), beyond.T
             basis *= self.lengths
-        by_size = np.argsort(-np.abs(basis).max(axis=1), kind="stable")  # long rows first keep the short ones exact
+        by_size = np.argsort(-np.abs(basis).max(axis=1), kind="stable")  # long rows first, for accuracy
         self.basis = found = np.empty_like(basis)
         found[by_size] = orthonormal(basis[by_size])[0]
 
@@ -129,25 +129,25 @@ class GramFactor:
         return whole * self.lengths.T
 
     def spread(self) -> float:
-        """Return the Frobenius norm of the inverse of the triangle, in the units of x, by some random vectors."""
+        """Return the Frobenius norm of the inverse of the triangle, in the units of x, from random vectors."""
         found = lapack.dtrtrs(self.lower, noise_of(len(self.lower)), lower=1, trans=1)[0]
         lengths = self.lengths if self.columns is None else self.lengths[self.columns]
         return float(np.linalg.norm(found / lengths)) / math.sqrt(_VECTORS)
 
 
-@lru_cache(maxsize=16)  # to start a generator takes longer than to solve a small system
+@lru_cache(maxsize=16)  # creating a generator takes longer than solving a small system
 def noise_of(size: int) -> np.ndarray:
-    """Return a few random columns, always the same."""
+    """Return a few random columns, the same in each call."""
     noise = np.random.default_rng(0).standard_normal((size, _VECTORS))
     noise.flags.writeable = False
     return noise
 
 
 def factor_gram(gram: np.ndarray, damp: float = 0.0, null: np.ndarray | None = None) -> GramFactor | None:
-    """Factor ``gram + damp**2``; None if the squares of A hide whether columns depend on each other.
+    """Factor ``gram + damp**2``; return None if squares hide whether columns are dependent.
 
-    Only the upper triangle of `gram` is looked at. If directions are known that no row reaches, orthonormal columns of
-    `null`, they are filled in: what is left to be factored has full rank, and takes a third of the time.
+    Only the upper triangle of `gram` is used. If null vectors are known, orthonormal columns of `null`, they are added
+    to the matrix, which then has full rank and is factored in a third of the time.
     """
     if null is not None and not damp:
         filled = (float(gram.trace()) / len(gram) * null) @ null.T
@@ -196,7 +196,7 @@ def _scaled(gram: np.ndarray, lengths: np.ndarray, diagonal: np.ndarray, out: np
 def _of_full_rank(
     gram: np.ndarray, lengths: np.ndarray | None, diagonal: np.ndarray, out: np.ndarray | None = None
 ) -> GramFactor | None:
-    """Factor without pivots; None if that fails, or tells that some columns may depend on others."""
+    """Factor without pivoting; return None if that fails, or if some columns may be dependent."""
     if lengths is None or not diagonal.all():
         return None
     lower, info = lapack.dpotrf(_scaled(gram, lengths, diagonal, out).T, lower=1, clean=0, overwrite_a=1)
@@ -206,7 +206,7 @@ def _of_full_rank(
 
 
 def _independent(scaled: np.ndarray, lengths: np.ndarray) -> GramFactor | None:
-    """Factor with pivots: what is left of columns that depend on others is far below the rest."""
+    """Factor with pivoting; return None unless the remainder of dependent columns is far smaller than the others."""
     p = len(scaled)
     lower, order, rank, _ = lapack.dpstrf(scaled.T, tol=p * _EPS, lower=1, overwrite_a=1)
     if rank in (0, p):
@@ -225,11 +225,11 @@ Slopes = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 def fit_normal(
     state: Compressed, factor: GramFactor, x0: np.ndarray, damp: float, tolerance: Any, slopes: Slopes
 ) -> Fit | None:
-    """Solve the normal equations of a compressed A and b, given their `factor`; of many x, return the nearest to `x0`.
+    """Solve the normal equations of a compressed A and b, given their `factor`, for the x nearest to `x0`.
 
-    Where the condition leaves no doubt that rounding is far below the `tolerance`, that is all. Otherwise a pass tells
-    how far x is off, and corrects it: ``slopes(x)`` returns ``A'(b - A x)`` and the squared norm of each residual.
-    None if the squares of A have lost what is needed.
+    If rounding errors are far below the `tolerance` by the condition number, nothing else is done. Otherwise a pass
+    determines the error of x and corrects it: ``slopes(x)`` returns ``A'(b - A x)`` and the squared norm of each
+    residual. Return None if the squares of A do not determine x.
     """
     if factor.deficient:
         x = factor.solve(state.sides)
@@ -252,7 +252,7 @@ def fit_normal(
 
 
 def residual_sq_of(x: np.ndarray, sides: np.ndarray, squares: np.ndarray, damped: Any = 0.0) -> np.ndarray:
-    """Return ``norm(b - A x)**2`` for each column of x, from sums over all rows; NaN if these do not tell."""
+    """Return ``norm(b - A x)**2`` for each column of x, from sums over all rows; NaN if these are too inaccurate."""
     residual_sq = squares - np.vecdot(x.T, sides.T) - damped
     if not sum(residual_sq.tolist()) >= _CLEAR * sum(squares.tolist()):
         residual_sq = np.full_like(residual_sq, math.nan)
@@ -260,7 +260,7 @@ def residual_sq_of(x: np.ndarray, sides: np.ndarray, squares: np.ndarray, damped
 
 
 def _rounding(state: Compressed, factor: GramFactor, y: np.ndarray, r: np.ndarray, tolerance: Any) -> np.ndarray:
-    """Return what rounding leaves of a refined x: of the products A x, and of the sums in A'r."""
+    """Return the error of a refined x due to rounding of the products A x and of the sums in A'r."""
     as_given = AS_GIVEN * tolerance.eps  # the numbers of A and b are themselves rounded
     of_products, of_sums = max(ROOTS * _EPS, as_given) * y, max(_EPS, as_given) * r / factor.rcond
     return factor.spread() / math.sqrt(state.n_rows) * (of_products + of_sums)
@@ -269,7 +269,7 @@ def _rounding(state: Compressed, factor: GramFactor, y: np.ndarray, r: np.ndarra
 def _refined(
     state: Compressed, factor: GramFactor, x: np.ndarray, damp: float, tolerance: Any, slopes: Slopes
 ) -> Fit | None:
-    """Correct x until what is left meets the tolerance: each correction leaves the same share of what it corrects."""
+    """Correct x until the error left meets the tolerance: each correction leaves the same fraction of the error."""
     size = norms(factor.lengths * x)
     for step in range(_STEPS):
         slope, residual_sq = slopes(x)
@@ -291,9 +291,9 @@ def _refined(
 def _with_null_space(
     state: Compressed, factor: GramFactor, x: np.ndarray, x0: np.ndarray, tolerance: Any, slopes: Slopes
 ) -> Fit | None:
-    """Move x next to x0, correct it, and make sure that what a Gram matrix calls null is: it knows half of the digits.
+    """Move x next to x0, correct it, and check the null space of the Gram matrix, which has only half of the digits.
 
-    A random null vector, corrected like x if need be, must be as near to zero under A as rounding leaves it.
+    For a random null vector v, corrected like x if needed, A v must be zero up to rounding.
     """
     k, noise = x.shape[1], noise_of(len(x))[:, :1]
     both = np.hstack([x + x0 - factor.project(x0), noise - factor.project(noise)])
@@ -304,7 +304,7 @@ def _with_null_space(
         null = both[:, k:]
         change = factor.solve(slope)
         left_sq = squares[k:] - np.vecdot(slope[:, k:].T, change[:, k:].T)  # once the change is added to it
-        still_sq = np.maximum(left_sq, WELL * squares[k:])  # which the change is not exact enough to tell from zero
+        still_sq = np.maximum(left_sq, WELL * squares[k:])  # below which it cannot be distinguished from zero
         is_null = (np.sqrt(still_sq) <= limit * norms(factor.lengths * null)).all()
         size = norms(factor.lengths * change[:, :k])
         turned = max(turned, float(norms(change[:, k:])[0] / norms(null)[0]))
@@ -319,7 +319,7 @@ def _with_null_space(
     if not is_null or (tolerance.eps <= _EPS and not (error <= tolerance.at(norms(x), 0.0)).all()):
         return None
     residual_sq = np.maximum(squares[:k] - np.vecdot(slope[:, :k].T, change[:, :k].T), 0.0)
-    if x0.any():  # rounding of it stays in x, whatever corrects x
+    if x0.any():  # its rounding errors remain in x after any correction
         error = error + turned * norms(x0) + _rounding(state, factor, norms(factor.lengths * x0), 0.0 * r, tolerance)
     return Fit(x.T, error, residual_sq, state.squares, factor.rank, True, 2 + step)
 

@@ -1,4 +1,4 @@
-"""An orthogonal factorization of a matrix, with its rank, and refinement that tells how far rounding leaves x."""
+"""An orthogonal factorization of a matrix, with its rank, and refinement that determines the rounding error of x."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.linalg import lapack
 __all__ = ["Orthogonal", "Pivoted", "orthonormal", "pivoted", "scaled_columns"]
 
 _EPS = float(np.finfo(float).eps)
-_CLEARLY_FULL = 100.0  # times the cut at which a rank ends: the reciprocal condition of a triangle that needs no pivots
+_CLEARLY_FULL = 100.0  # times the cutoff of the rank: the reciprocal condition of a triangle that needs no pivoting
 _GAP = 1e-3  # of one diagonal entry to the next, which tells a rank without singular values
 _CLEAR = 0.01  # of the smallest singular value that counts: those that do not are clearly smaller
 _BLOCK = 64  # columns that LAPACK takes at a time
@@ -30,9 +30,9 @@ def scaled_columns(A: np.ndarray) -> np.ndarray:
 
 
 def orthonormal(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return an orthonormal basis of as many `columns`, no more than rows, and R, above whose diagonal alone counts.
+    """Return an orthonormal basis of `columns`, of which there are no more than rows, and the upper triangle R.
 
-    In a third of the time of numpy's and scipy's functions, where these are few.
+    For few columns this takes a third of the time of the functions of numpy and scipy.
     """
     work = _BLOCK * max(1, columns.shape[1])
     factored, tau, _, _ = lapack.dgeqrf(columns, lwork=work)
@@ -40,10 +40,11 @@ def orthonormal(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Pivoted(NamedTuple):
-    """A triangle factored with pivots, ``triangle[:, order] = left @ rows``, and where its rank ends.
+    """A triangle factored with pivoting, ``triangle[:, order] = left @ rows``, and its rank.
 
-    `condition` is the ratio of the largest singular value to the smallest that counts, `next_value` the largest that
-    does not count over the largest: exact where the diagonal leaves a doubt, else by the diagonal.
+    `condition` is the ratio of the largest singular value to the smallest that counts for the rank, `next_value` that
+    of the largest that does not count to the largest. They are exact if the diagonal leaves the rank in doubt, and
+    otherwise estimated from the diagonal.
     """
 
     left: np.ndarray
@@ -60,7 +61,7 @@ class Pivoted(NamedTuple):
 
 
 def pivoted(triangle: np.ndarray, cut: float) -> Pivoted:
-    """Factor a triangle whose columns are of one length; values up to `cut` times the largest count as zero."""
+    """Factor a triangle with columns of equal length; values up to `cut` times the largest count as zero."""
     from scipy.linalg import qr, svdvals
 
     left, R, order = qr(triangle, mode="economic", pivoting=True, check_finite=False)
@@ -78,9 +79,9 @@ def pivoted(triangle: np.ndarray, cut: float) -> Pivoted:
 class Orthogonal:
     """``A = Q M`` with orthonormal Q and M of full row rank: the rank of A, and its pseudoinverse.
 
-    Columns are brought to one length before the rank is decided, so that it does not depend on their units: singular
-    values up to ``eps * max(n, p)`` times the largest count as zero, as in numpy's ``lstsq``. The solution has least
-    norm in the units as given.
+    Columns are scaled to equal length before the rank is determined, so that it does not depend on their units:
+    singular values up to ``eps * max(n, p)`` times the largest count as zero, as in numpy's ``lstsq``. The solution has
+    minimum norm in the given units.
 
     Parameters
     ----------
@@ -90,10 +91,10 @@ class Orthogonal:
     ----------
     rank : int
     condition : float
-        The ratio of the largest singular value to the smallest that counts, of the scaled columns; an estimate if
-        none is missing.
+        The ratio of the largest singular value of the scaled columns to the smallest that counts; an estimate if A has
+        full rank.
     next_value : float
-        The largest singular value that does not count, over the largest; 0 if there is none.
+        The ratio of the largest singular value that does not count to the largest; 0 if there is none.
     """
 
     def __init__(self, A: np.ndarray) -> None:
@@ -114,7 +115,7 @@ class Orthogonal:
         self._reveal_rank(triangle, cut)
 
     def _reveal_rank(self, triangle: np.ndarray, cut: float) -> None:
-        """Find the rank of the scaled columns, and orthonormal bases of what is left of both sides."""
+        """Compute the rank of the scaled columns, and orthonormal bases for both sides."""
         from scipy.linalg import qr, svd
 
         found = pivoted(triangle, cut)
@@ -126,7 +127,7 @@ class Orthogonal:
             return
         M = np.empty((rank, self.p))
         M[:, found.order] = found.rows
-        if not found.has_gap:  # singular vectors part what counts from what does not as well as can be
+        if not found.has_gap:  # singular vectors separate the two parts best
             left, values, right = svd(triangle, full_matrices=False, check_finite=False)
             self._left, M = left[:, :rank], values[:rank, None] * right[:rank]
         # M' = Z T: rows in the order of their size keep the small ones exact
@@ -138,7 +139,7 @@ class Orthogonal:
 
     @property
     def sensitivity(self) -> float:
-        """How far rounding of A may turn the directions that count, if others nearly do; 0 if the gap is wide."""
+        """The possible rotation of the row space by rounding of A, if the gap is narrow; 0 if it is wide."""
         if self.next_value == 0.0 or self.rank == 0:
             return 0.0
         gap = 1.0 / self.condition - self.next_value
@@ -167,7 +168,7 @@ class Orthogonal:
     def correct(self, f: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the changes of x and of the residual r that make ``r + A x`` grow by `f` and ``A' r`` fall by `g`.
 
-        One step of Björck's refinement, which sees what rounding does to x by way of a large residual too.
+        This is one step of Björck's refinement, which also accounts for the effect of a large residual.
         """
         m, c = min(self.n, self.p), self.apply(f)
         both = self._reduce(c[:m]) + self._fold(g)
@@ -175,7 +176,7 @@ class Orthogonal:
         return self._unfold(both), self._times_q(c, "N")
 
     def beside(self, r: np.ndarray) -> np.ndarray:
-        """Return what of each column of `r` is orthogonal to all columns of A."""
+        """Return the part of each column of `r` that is orthogonal to all columns of A."""
         m, c = min(self.n, self.p), self.apply(r)
         c[:m] -= self._expand(self._reduce(c[:m]))
         return self._times_q(c, "N")
@@ -200,7 +201,7 @@ class Orthogonal:
 
     @cached_property
     def spread(self) -> float:
-        """The Frobenius norm of ``A**+``, by which noise in b spreads to x."""
+        """The Frobenius norm of ``A**+``, the amplification of noise in b."""
         if self.rank == 0:
             return 0.0
         return float(np.linalg.norm(self._unfold(np.eye(self.rank))))

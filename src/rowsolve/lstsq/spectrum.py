@@ -1,9 +1,9 @@
-"""What a few rows tell of the singular values of A: whether some stand out, and whether the others are alike.
+"""Estimates from a few rows: whether A has a few large singular values, and whether the others are nearly equal.
 
-Rows that share something (a column that is not centred, the centroids of clusters) give A a few singular values far
-above the others. They hold up random rows, and conjugate gradients, once for each and again for rounding, although the
-directions that belong to them are easily found. When these are known as equations, or gradients are shrunk along them,
-the pace is that of the others.
+Rows with common directions (a column that is not centred, the centroids of clusters) give A a few singular values far
+above the others. They slow down random rows, and conjugate gradients (by one step for each, and again because of
+rounding), although their directions are easily found. If these are used as equations, or if gradients are scaled down
+along them, the rate of convergence is that of the other singular values.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ROWS = 512  # that are looked at
 _PAIRED = 128  # of these, whose angles are measured
 _POWER_STEPS = 2
 _STANDS_OUT = 4.0  # times the last of the block
-_SAME = 0.5  # cosine of the angle between what a sample and all rows take for the outlying directions
+_SAME = 0.5  # cosine of the angle between the outlying directions of a sample and of all rows
 _NOTHING = 1e-24  # of a sum of squares: rounding
 _EVEN = 1.5  # see `_unevenness`: up to that conjugate gradients are not slow
 
@@ -35,7 +35,7 @@ _EVEN = 1.5  # see `_unevenness`: up to that conjugate gradients are not slow
 class Outliers(NamedTuple):
     """Directions of the largest singular values: orthonormal `vectors`, one in each row.
 
-    `weights` are the mean of the other eigenvalues of ``A'A`` over theirs; `largest` is the largest of theirs.
+    `weights` are the mean of the other eigenvalues of ``A'A`` divided by theirs; `largest` is the largest of theirs.
     """
 
     vectors: np.ndarray
@@ -43,15 +43,15 @@ class Outliers(NamedTuple):
     largest: float
 
     def level(self, gradients: np.ndarray) -> None:  # gradients: INOUT
-        """Shrink each of `gradients` along the outlying directions to what the others are."""
+        """Scale down each of `gradients` along the outlying directions to the size of the others."""
         gradients += ((gradients @ self.vectors.T) * (self.weights - 1.0)) @ self.vectors
 
 
 class Shared(NamedTuple):
-    """What some rows share: combinations of them in the directions in which they are far larger than in others.
+    """The common directions of some rows: combinations of these in the directions of their largest singular values.
 
-    ``equations @ x = targets`` holds as far as the rows agree. `mean` is the sum of squares of all `n_rows` in another
-    direction, as a rule.
+    ``equations @ x = targets`` holds if the rows are consistent. `mean` is the typical sum of squares of all `n_rows`
+    in another direction.
     """
 
     equations: np.ndarray
@@ -61,25 +61,25 @@ class Shared(NamedTuple):
 
 
 class Spectrum(NamedTuple):
-    """How uneven the eigenvalues of ``A'A`` are (see `_unevenness`), without the common directions of the rows."""
+    """The unevenness of the eigenvalues of ``A'A`` (see `_unevenness`), without the common directions of the rows."""
 
     unevenness: float = 1.0
     shared: Shared | None = None
 
     @property
     def even(self) -> bool:
-        """Whether conjugate gradients are not slow."""
+        """Whether the eigenvalues are so even that conjugate gradients converge fast."""
         return self.unevenness <= _EVEN
 
 
-# What is looked for in a state that was read (see `rowsolve.checkpoint.state`).
+# The expected entries of a saved state (see `rowsolve.checkpoint.state`).
 OUTLIERS = named(Outliers, vectors=array("outliers", "p"), weights=array("outliers"), largest=number)
 _SHARED = named(Shared, equations=array("r", "p"), targets=sided("r"), n_rows=integer(1, "n"), mean=number)
 SPECTRUM = named(Spectrum, unevenness=number, shared=optional(_SHARED))
 
 
 def look_at_spectrum(system: System, rng: np.random.Generator) -> Spectrum:
-    """Look at some random rows of A, which are counted, unless that has been done before."""
+    """Return the spectrum of A, estimated from random rows, which are counted, unless it is known already."""
 
     def look() -> Spectrum:
         order, _ = system.sample(min(_ROWS, system.n_rows // LOOK_SHARE), rng)
@@ -119,10 +119,10 @@ def _spectrum_of(system: System, order: np.ndarray, rng: np.random.Generator) ->
 
 
 def outliers_of(system: System, shared: Shared | None) -> Outliers | None:
-    """Return the directions that rows share as all of them have it; None if they share nothing, or something else.
+    """Return the common directions of all rows, given those of a sample; None if there are none, or others.
 
-    What a sample tells of a direction is not enough: the value left beside it would still be a multiple of the others.
-    So one more power step is taken, with all rows.
+    The directions of a sample are not accurate enough: the singular value left beside them would still be a multiple of
+    the others. So one more power step is taken, with all rows.
     """
     if shared is None:
         return None
@@ -139,7 +139,7 @@ def outliers_of(system: System, shared: Shared | None) -> Outliers | None:
 
 
 def _gram_times(system: System, vectors: np.ndarray) -> np.ndarray:
-    """Return ``(A'A + damp**2) v`` for each of `vectors`: a pass for each two, which is faster than BLAS for a few."""
+    """Return ``(A'A + damp**2) v`` for each of `vectors`, by one pass for two, which is faster than BLAS for a few."""
     pairs = np.vstack([vectors, vectors[: len(vectors) % 2]]).reshape(-1, 2, system.n_columns)
     found = system.damp**2 * pairs
     for k, pair in enumerate(pairs):
@@ -150,16 +150,16 @@ def _gram_times(system: System, vectors: np.ndarray) -> np.ndarray:
             add_gradients(piece.rows, piece.of(system.facts.b_magnitude), 0.0, start, stop, pair, out, np.zeros(2))
 
         system.pass_over(add)
-        for start in sorted(parts):  # the same sum whichever thread was first
+        for start in sorted(parts):  # the same sum in any order of the threads
             found[k] -= parts[start]
     return found.reshape(-1, system.n_columns)[: len(vectors)]
 
 
 def _unevenness(rows: np.ndarray, damp_sq: float) -> float:
-    """Return the mean square of the eigenvalues of ``A'A``, as far as `rows` can tell, over their squared mean.
+    """Return the mean square of the eigenvalues of ``A'A``, estimated from `rows`, divided by their squared mean.
 
-    It is 1 if all are the same, and half the logarithm of the condition of ``A'A`` where they decay geometrically. That
-    is p times the mean squared cosine between two rows, weighted by their squared lengths.
+    It is 1 if all are equal, and half the logarithm of the condition number of ``A'A`` if they decay geometrically. It
+    is computed as p times the mean squared cosine between two rows, weighted by their squared lengths.
     """
     products, p = rows @ rows.T, rows.shape[1]
     sizes_sq = products.diagonal().copy()
@@ -170,13 +170,13 @@ def _unevenness(rows: np.ndarray, damp_sq: float) -> float:
 
 
 def _rank_of(rows: np.ndarray) -> int:
-    """Return the rank of a few rows, as far as their squares tell."""
+    """Return the rank of a few rows, from their squares."""
     values = np.linalg.eigvalsh(rows @ rows.T)
     return int((values > len(rows) * np.finfo(float).eps * values[-1]).sum())
 
 
 def _outlying(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return orthonormal directions in which `rows` are far larger than in others, by subspace iteration."""
+    """Return orthonormal directions of the largest singular values of `rows`, by subspace iteration."""
     block = rng.standard_normal((LOOK_BLOCK, rows.shape[1]))
     for _ in range(_POWER_STEPS):
         block = _orthonormal((rows @ block.T).T @ rows)

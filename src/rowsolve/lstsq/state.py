@@ -1,7 +1,7 @@
-"""Rows compressed to what least squares needs of them, and the pass that certifies an x.
+"""Rows compressed to the sums that least squares needs, and the pass that certifies an x.
 
-The state of some rows is p x p numbers, whatever their number, and states of different rows add up: row blocks on
-several threads, chunks of a file, rows that come later.
+The compressed state has p x p numbers, whatever the number of rows, and states of different rows can be added: row
+blocks on several threads, chunks of a file, rows added later.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def compress(A: Any, b: np.ndarray, threads: int = 1) -> Compressed:
         return Compressed(rows.T @ rows, rows.T @ b, np.vecdot(b.T, b.T), len(A))
     parts = on_threads(partial(_products_of_part, frozen(A), frozen(np.ascontiguousarray(b))), len(A), work, threads)
     total = parts[0]
-    for part in parts[1:]:  # the same sum whichever thread was first
+    for part in parts[1:]:  # the same sum in any order of the threads
         total += part
     first = place_of_sides(p, k)
     with_squares = first == p and len(total) >= p + k  # not of many sides
@@ -78,7 +78,7 @@ def compress(A: Any, b: np.ndarray, threads: int = 1) -> Compressed:
 
 
 def slopes_at(A: Any, b: np.ndarray, x: np.ndarray, threads: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Make one pass: return ``A'(b - A x)`` and the sum of squares of each column of ``b - A x``.
+    """Return ``A'(b - A x)`` and the sum of squares of each column of ``b - A x``; make one pass.
 
     Columns of `x` beyond those of `b` have a right-hand side of zero.
     """
@@ -90,7 +90,7 @@ def slopes_at(A: Any, b: np.ndarray, x: np.ndarray, threads: int = 1) -> tuple[n
 
 
 def on_threads(call: Callable[[int, int], Any], n_rows: int, work: float, threads: int) -> list[Any]:
-    """Call with the edges of as many parts of the rows as threads are worth waking; return what the calls return."""
+    """Call `call` with the edges of each part of the rows, one for each thread that pays; return the results."""
     count = max(1, min(threads, int(work / _WORK_OF_A_THREAD), n_rows))
     edges = [n_rows * part // count for part in range(count + 1)]
     with blas_threads(math.inf, 1) if count > 1 else nullcontext():
@@ -106,7 +106,7 @@ def _products_of_part(A: np.ndarray, b: np.ndarray, start: int, stop: int) -> np
 
 
 def rows_of(A: Any) -> Any:
-    """Return an array or a CSR matrix as kernels take it."""
+    """Return an array or a CSR matrix in the form that kernels accept."""
     return DenseRows(frozen(A)) if isinstance(A, np.ndarray) else CSRRows(*map(frozen, (A.data, A.indices, A.indptr)))
 
 
@@ -125,14 +125,14 @@ def compress_sparse(A: Any, b: np.ndarray, shape: tuple[int, int], add: Callable
     pairs = A.data.size * (A.data.size / n + b.shape[1]) / 2  # at least
     work = _PAIR * pairs if pairs > _MERGED * math.prod(shape) else 0.0
     (gram, sums), *others = on_threads(sums_of_part, n, work, threads)
-    for more, further in others:  # the same sum whichever thread was first
+    for more, further in others:  # the same sum in any order of the threads
         gram += more
         sums += further
     return gram, sums, np.vecdot(b.T, b.T)
 
 
 def _slopes_by_kernel(A: Any, b: np.ndarray, x: np.ndarray, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
-    """Do that by a kernel, which takes an x and a column without a right-hand side at a time."""
+    """Return the slopes of a part by a kernel, which takes an x and a column without a right-hand side at a time."""
     (p, m), k, rows = x.shape, b.shape[1], rows_of(A)
     slope, squares = np.zeros((p, m)), np.zeros(m)
     for c in range(max(k, m - k)):

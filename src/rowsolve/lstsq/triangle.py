@@ -1,4 +1,4 @@
-"""Rows reduced to a triangle by orthogonal transforms: as small as a Gram matrix, and no digit is lost to squares."""
+"""Rows reduced to a triangle by orthogonal transforms: as small as a Gram matrix, without the loss of digits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BLOCK = 64  # columns that LAPACK takes at a time
 
 
 class Triangle(NamedTuple):
-    """R and ``Q'b`` of some rows, ``A = Q R``: ``norm(A x - b)**2`` is ``norm(R x - Q'b)**2`` and what is left of b.
+    """R and ``Q'b`` of some rows, ``A = Q R``: ``norm(A x - b)**2`` is ``norm(R x - Q'b)**2 + squares``.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class Triangle(NamedTuple):
     sides : ndarray of shape (p, k)
         ``Q'b``, a column for each right-hand side.
     squares : ndarray of shape (k,)
-        The sum of squares of what no x can change of each right-hand side.
+        The squared norm of the part of each right-hand side that is orthogonal to the columns of A.
     n_rows : int
     """
 
@@ -63,7 +63,7 @@ def triangulate(A: Any, b: np.ndarray, threads: int = 1) -> Triangle:
     """
     (n, p), k = A.shape, b.shape[1]
     parts = on_threads(partial(_triangle_of_part, A, b), n, 2.0 * n * p * (p + k), threads)
-    return reduce(Triangle.merge, parts)  # the same whichever thread was first
+    return reduce(Triangle.merge, parts)  # the same in any order of the threads
 
 
 def _triangle_of_part(A: Any, b: np.ndarray, start: int, stop: int) -> Triangle:
@@ -93,7 +93,7 @@ def _reduced(*blocks: tuple[np.ndarray, np.ndarray]) -> Triangle:
 def triangle_of(state: Compressed, factor: GramFactor) -> Triangle:
     """Return the triangle of compressed rows by the `factor` of their Gram matrix, damped as that is.
 
-    Where columns depend on others it is not a triangle, but rows that have the same Gram matrix.
+    If the columns are dependent, the result is not a triangle, but rows with the same Gram matrix.
     """
     lengths, rank = factor.lengths, factor.rank
     triangle, sides = np.zeros_like(state.gram), np.zeros_like(state.sides)
