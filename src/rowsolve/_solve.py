@@ -107,7 +107,7 @@ def solve(
         Number of threads; by default the number of available cores, as limited by affinity and control group. Methods
         that draw rows independently of x then run a chain of steps on each thread, from the same x on different rows,
         and continue from the best point in the span of all chains. Small systems, for which that does not pay, and
-        methods with their parameter `memory` set use one thread. With ``threads=1`` every method takes its steps
+        methods with their parameter `n_directions` set use one thread. With ``threads=1`` every method takes its steps
         sequentially, as published. BLAS is limited to the same number of threads during the solve.
     memory : int or str, optional
         Memory limit, in bytes or as in ``"300MB"``, in addition to what the interpreter and its libraries take. An A

@@ -89,7 +89,8 @@ def solve(
         str, typer.Option(help="Rows used for the final check: a random sample ('sampled') or all ('full').")
     ] = "sampled",
     outliers: Annotated[
-        str, typer.Option(help="'keep' uses all rows; 'drop' excludes a few rows that contradict the others.")
+        str,
+        typer.Option(help="'keep' uses all rows; 'drop' leaves out a few outliers, if the other rows are consistent."),
     ] = "keep",
     no_check_finite: Annotated[
         bool, typer.Option("--no-check-finite", help="Do not check that A and b are finite before solving.")
