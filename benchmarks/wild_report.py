@@ -100,13 +100,16 @@ def report(results: list[Result]) -> list[str]:
         lines += small_in_words(results, way) + ([f"No peer reached the error: {alone}"] if alone else [])
         lines += ["", f"The worst {WORST}, asked {way}:", *worst_of(results, way)]
     wrong = [one["index"] for one in results if one["wrong"]]
-    others = [one["busy_cores"] for one in results if one["busy_cores"] > BUSY]
-    if others:
-        lines += [
-            "",
-            f"Other programs kept up to {max(others):.1f} cores busy in {len(others)} of {len(results)} draws.",
-        ]
+    lines += ["", *others_in_words(results)]
     return [*lines, "", f"{len(wrong)} of {len(results)} with a true error above 1e-6. {wrong or ''}".rstrip()]
+
+
+def others_in_words(results: list[Result]) -> list[str]:
+    """Return a sentence on other programs that were running; none if there were none."""
+    others = [one["busy_cores"] for one in results if one["busy_cores"] > BUSY]
+    if not others:
+        return []
+    return [f"Other programs kept up to {max(others):.1f} cores busy in {len(others)} of {len(results)} draws."]
 
 
 def print_report(results: list[Result]) -> None:

@@ -60,6 +60,7 @@ def wild() -> str:
         f"(the largest {max(one['error'] for one in results):.2g}).",
         *after_a_product(results),
         *with_a_busy_core(results),
+        *([""] + words if (words := wild_report.others_in_words(results)) else []),
         "",
         "| family | systems | least ratio | median | largest |",
         "|---|---|---|---|---|",
