@@ -60,7 +60,7 @@ def wild() -> str:
         f"(the largest {max(one['error'] for one in results):.2g}).",
         *after_a_product(results),
         *with_a_busy_core(results),
-        *([""] + words if (words := wild_report.others_in_words(results)) else []),
+        *others_at_work(results),
         "",
         "| family | systems | least ratio | median | largest |",
         "|---|---|---|---|---|",
@@ -92,6 +92,12 @@ def with_a_busy_core(results: list[wild_report.Result]) -> list[str]:
     usual, most = np.median(1.0 / ratios), 1.0 / ratios.min()
     words = f"`solve` takes {usual:.2g} times as long as with `threads=1` in the median, at most {most:.2g} times."
     return ["", f"While another program keeps one core busy, {words}"]
+
+
+def others_at_work(results: list[wild_report.Result]) -> list[str]:
+    """Return a paragraph on other programs that were running; none if there were none."""
+    words = wild_report.others_in_words(results)
+    return ["", *words] if words else []
 
 
 def limits() -> str:
