@@ -356,6 +356,21 @@ def test_demo__prints_a_table_and_writes_a_picture(folder):
         assert "Picture: rowsolve-demo.png" in run("demo", "--quick").output
 
 
+@pytest.mark.compiled
+def test_demo__leaves_out_a_solver_that_would_take_long_and_leaves_busy_cores_to_others(folder, monkeypatch):
+    from rowsolve.cli import demo
+    from rowsolve.race.direct import Lstsq
+
+    monkeypatch.setattr(Lstsq, "expected_seconds", lambda *_: 40.0)
+    monkeypatch.setattr(demo, "available_cores", lambda: 2)
+    monkeypatch.setattr(demo, "busy_cores", lambda _: 1.2)
+    result = run("demo", "--quick")
+    assert result.exit_code == 0
+    assert "skipped: about 40 s expected" in result.output
+    assert "to a true relative error of 1e-06, 1 thread " in result.output
+    assert "Other programs used 1.2 cores. Run again on an idle machine for reliable times." in result.output
+
+
 def test_version_and_help():
     assert run("--version").output.strip() == f"rowsolve {rowsolve.__version__}"
     assert "Exit codes of solve: 0 if converged" in run("--help").output

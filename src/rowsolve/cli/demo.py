@@ -16,16 +16,18 @@ from rowsolve.export.output import OutputFile
 from rowsolve.parallel.pool import available_cores
 from rowsolve.race.direct import Cholesky, Lstsq
 from rowsolve.race.iterative import LSMR, LSQR
+from rowsolve.race.machine import busy_cores
 from rowsolve.race.ours import Rowsolve
 from rowsolve.race.picture import draw_race
 from rowsolve.race.problem import Problem, known
-from rowsolve.race.report import ratio_in_words, seconds_in_words, verdict
+from rowsolve.race.report import BUSY, busy_in_words, outcome_in_words, ratio_in_words, seconds_in_words, verdict
 from rowsolve.race.results import REACHED, Result
 from rowsolve.race.running import Rules, run_race
 
 __all__ = ["run_demo"]
 
 RTOL = 1e-6
+LIMIT = 15.0  # seconds that a run may be expected to take
 PICTURE = Path("rowsolve-demo.png")
 
 
@@ -52,6 +54,8 @@ def run_demo(*, quick: bool, seed: int, out: Path | None, force: bool) -> int:
         result = _race(problem, seed, console)
         print_table(console, _table(result))
         print_words(console, verdict(result))
+        if result.busy and result.busy > BUSY:
+            print_words(console, busy_in_words(result.busy))
         print_words(
             console,
             f"Loading the compiled kernels took another {solution.compile_seconds:.1f} s, once per process "
@@ -77,25 +81,31 @@ def _solve(problem: Problem, seed: int) -> tuple[rowsolve.Solution, list[tuple[f
 
 
 def _race(problem: Problem, seed: int, console: Console) -> Result:
-    """Return the times of rowsolve, scipy and numpy to the same true error."""
-    rules = Rules(RTOL, repeats=3, threads=available_cores())
+    """Return the times of rowsolve, scipy and numpy to the same true error.
+
+    Cores that other programs use are left to them: threads of BLAS that wait for each other may take 50 times as long.
+    """
+    busy = busy_cores(1.0)
+    rules = Rules(RTOL, repeats=3, limit=LIMIT, threads=max(1, available_cores() - round(busy)))
     contestants = [Rowsolve(threads=rules.threads, seed=seed), LSMR(), LSQR(), Cholesky(), Lstsq()]
     with console.status("") as status:
         outcomes = run_race(problem, contestants, rules, lambda words: status.update(f"{words} …"))
     return Result(
         case="demo", family="demo", n_rows=problem.A.shape[0], n_columns=problem.A.shape[1], kind=problem.kind,
-        error=RTOL, reference=problem.reference.words, threads=rules.threads, outcomes=outcomes,
+        error=RTOL, reference=problem.reference.words, threads=rules.threads, outcomes=outcomes, busy=busy,
     )  # fmt: skip
 
 
 def _table(result: Result) -> Table:
-    title = f"{result.n_rows:,} x {result.n_columns:,}, to a true relative error of {RTOL:g}"
+    threads = f"{result.threads} thread{'s' if result.threads != 1 else ''}"
+    title = f"{result.n_rows:,} x {result.n_columns:,}, to a true relative error of {RTOL:g}, {threads}"
     table = Table("solver", title=title, caption="ratio: time / time of rowsolve auto (above 1, rowsolve is faster)")
     for column in ("time", "ratio", "true error", "passes over A"):
         table.add_column(column, justify="right")
     for one in result.outcomes:
-        ratio = "" if one is result.ours else ratio_in_words(result.ratio(one))
+        time = outcome_in_words(one) or seconds_in_words(one.best)
+        ratio = "" if one is result.ours or one.verdict != REACHED else ratio_in_words(result.ratio(one))
         error = "" if one.error is None else f"{one.error:.1e}"
-        passes = "in memory" if one.passes is None else f"{one.passes:.3g}"
-        table.add_row(one.name, seconds_in_words(one.best), ratio, error, passes)
+        passes = f"{one.passes:.3g}" if one.passes else "in memory" if one.verdict == REACHED else ""
+        table.add_row(one.name, time, ratio, error, passes)
     return table

@@ -21,7 +21,7 @@ from rowsolve.race.contestant import is_sparse
 from rowsolve.race.lineup import line_up
 from rowsolve.race.machine import blas_threads, busy_cores, describe
 from rowsolve.race.problem import Problem, least_squares
-from rowsolve.race.report import BUSY, outcome_in_words, ratio_in_words, seconds_in_words, verdict
+from rowsolve.race.report import BUSY, busy_in_words, outcome_in_words, ratio_in_words, seconds_in_words, verdict
 from rowsolve.race.results import REACHED, Outcome, Result, as_document
 from rowsolve.race.running import Rules, run_race
 from rowsolve.sources import open_rows
@@ -80,7 +80,7 @@ def _race(matrix: Path, rhs: Path, methods: list[str], rules: Rules) -> tuple[Re
             "ratios are not reliable."
         )
     if busy > BUSY:
-        remarks.append(f"Other programs used {busy:.1f} cores. Run again on an idle machine for reliable times.")
+        remarks.append(busy_in_words(busy))
     if isinstance(A, np.memmap):
         remarks.append(
             "A is large compared with the free memory, so it is memory-mapped; solvers that copy it are skipped."

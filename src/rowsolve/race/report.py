@@ -10,6 +10,7 @@ from rowsolve.race.results import NEVER, REACHED, SKIPPED, Outcome, Result
 
 __all__ = [
     "BUSY",
+    "busy_in_words",
     "machine_in_words",
     "outcome_in_words",
     "ratio_in_words",
@@ -49,6 +50,11 @@ def outcome_in_words(outcome: Outcome) -> str:
         best = "" if outcome.error is None else f"best error {outcome.error:.1e}; "
         return f"never: {best}{outcome.why}"
     return ""
+
+
+def busy_in_words(busy: float) -> str:
+    """Return a warning that other programs used `busy` cores."""
+    return f"Other programs used {busy:.1f} cores. Run again on an idle machine for reliable times."
 
 
 def verdict(result: Result) -> str:
