@@ -62,19 +62,25 @@ def test_step_method__converges_to_the_least_squares_solution_and_knows_its_erro
     assert solution.error_estimate >= error / 5
 
 
-def test_row_method__goes_on_from_a_checkpoint_with_the_same_bits(tmp_path):
-    A, b, _ = gaussian(600, 20)
-    whole = rowsolve.solve(A, b, RandomRuns(), rng=4)
-    events = []
+@pytest.mark.parametrize(("method", "noise"), [(RandomRuns(), 0.0), (CoordinateDescent(), 0.1)])
+def test_methods__resume_from_a_checkpoint_with_the_same_bits(method, noise, tmp_path, monkeypatch):
+    monkeypatch.setenv("ROWSOLVE_CHECKPOINT_SECONDS", "0")
+    monkeypatch.setattr("rowsolve.checkpoint.file._MOST_OF_THE_TIME", 1e9)  # so that each step is saved
+    A, b, _ = gaussian(600, 20, noise=noise)
+    whole, events = rowsolve.solve(A, b, method, rng=4), []
+    assert whole.nit > 3
 
     def stop(event):
         events.append(event)
-        return len(events) == 3
+        return len(events) == whole.nit - 1
 
-    cut = rowsolve.solve(A, b, RandomRuns(), rng=4, checkpoint=tmp_path / "state", callback=stop)
+    path = tmp_path / "state"
+    cut = rowsolve.solve(A, b, method, rng=4, checkpoint=path, callback=stop)
     assert cut.status is Status.STOPPED
-    again = rowsolve.solve(A, b, RandomRuns(), rng=4, checkpoint=tmp_path / "state", resume=True)
+    assert path.exists()
+    again = rowsolve.solve(A, b, method, rng=4, checkpoint=path, resume=True)
     np.testing.assert_array_equal(again.x, whole.x)
+    assert again.history.error_estimate == whole.history.error_estimate
 
 
 def test_methods__race_like_those_of_rowsolve():

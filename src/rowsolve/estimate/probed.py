@@ -2,50 +2,73 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
 import numpy as np
 
 from rowsolve._solution import Status
+from rowsolve.checkpoint.state import Kind, array, fill, in_place, packed
 from rowsolve.estimate.monitor import Monitor
 from rowsolve.estimate.step import Step
 from rowsolve.estimate.tolerance import Tolerance
+from rowsolve.problem.system import System
 
 __all__ = ["ProbedSteps"]
 
 
-class ProbedSteps:
-    """An estimate of the error of x for a `StepMethod` that also applies its steps to a random vector, the probe.
+class ProbedSteps(ABC):
+    """The steps of a `StepMethod` that are linear in the error, with an estimate of the error.
 
-    The method solves ``A x = b`` and at the same time ``A z = 0`` from the probe z, whose error is z itself. Steps that
-    are linear in the error have the same effect on both, so the ratio of ``norm(x - x*)`` to the last change of x is
-    about that of ``norm(z)`` to the last change of z. z has components in the directions in which convergence is slow,
-    so these are taken into account.
+    A subclass defines `advance`. It takes the same step for ``A x = b`` from x and for ``A z = 0`` from a random vector
+    z, the probe. The error of z is z itself, and both errors decrease alike. So ``norm(x - x*)`` is to the last change
+    of x what ``norm(z)`` is to the last change of z. Directions in which the method is slow are in z from the
+    beginning, so they are not missed.
 
     Parameters
     ----------
+    system : System
     x0 : ndarray of shape (p,)
-        The initial x.
+        The initial guess.
     tolerance : Tolerance
     rng : Generator
-        The generator of the probe.
+        Draws the probe.
 
     Attributes
     ----------
-    probe : ndarray of shape (p,)
-        Of unit norm; the method changes it in place.
+    x, probe : ndarray of shape (p,)
+        Changed in place by `advance`, and kept in checkpoints. Other attributes are made anew by the constructor.
     """
 
-    def __init__(self, x0: np.ndarray, tolerance: Tolerance, rng: np.random.Generator) -> None:
+    def __init__(self, system: System, x0: np.ndarray, tolerance: Tolerance, rng: np.random.Generator) -> None:
+        self.system, self.x = system, x0.copy()
         self.probe = rng.standard_normal(x0.size)
         self.probe /= np.linalg.norm(self.probe)
         self._monitor = Monitor(tolerance, x0, self.probe, warm=bool(x0.any()))
-        self._before = x0.copy(), self.probe.copy()
 
-    def step(self, x: np.ndarray, n_rows: int) -> Step:
-        """Return the step to `x`, for which `n_rows` were read, with a status if the method is to stop."""
-        now = x.copy(), self.probe.copy()
-        moved, probe_moved = (new - old for new, old in zip(now, self._before, strict=True))
-        self._before = now
+    @abstractmethod
+    def advance(self) -> None:
+        """Take a step from `x` and from `probe`, and count the rows that were read."""
+
+    def __iter__(self) -> ProbedSteps:
+        return self
+
+    def __next__(self) -> Step:
+        x, probe, n_before = self.x.copy(), self.probe.copy(), self.system.rows_read
+        self.advance()
+        moved, probe_moved = self.x - x, self.probe - probe
         squares = np.array([moved @ moved, probe_moved @ probe_moved])
-        status = self._monitor.observe(n_rows, squares, x, self.probe, np.inf)
-        ends = status in (Status.CONVERGED, Status.PRECISION)  # an x that still moves need not mean inconsistency
-        return Step(now[0], self._monitor.error, status if ends else None)
+        n_rows = self.system.rows_read - n_before
+        status = self._monitor.observe(n_rows, squares, self.x, self.probe, np.inf)
+        ends = status in (Status.CONVERGED, Status.PRECISION)  # that an x still moves says nothing about the equations
+        return Step(self.x.copy(), self._monitor.error, status if ends else None)
+
+    saved: ClassVar[dict[str, Kind]] = {"x": array("p"), "probe": array("p"), "_monitor": in_place}
+
+    def state(self) -> dict[str, Any]:
+        """Return the state of the steps."""
+        return {name: packed(getattr(self, name)) for name in self.saved}
+
+    def restore(self, state: Any) -> None:
+        """Resume from a state."""
+        fill(self, state, self.system.sizes)

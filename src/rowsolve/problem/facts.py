@@ -47,7 +47,10 @@ class Facts:
 
     @cached_property
     def b_magnitude(self) -> np.ndarray:
-        """The largest absolute value in each row of b; if it is nonzero for a row of zeros, no x satisfies that row."""
+        """The largest absolute value in each row of b; b itself, signs included, if it is a vector.
+
+        If it is nonzero for a row of zeros of A, no x satisfies that row.
+        """
         return self._b if self._n_rhs == 1 else self._look_at_sides[0]
 
     @cached_property
