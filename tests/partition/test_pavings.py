@@ -28,18 +28,22 @@ def test_random__by_default_has_as_many_blocks_as_the_squared_norm_and_keeps_its
     assert theory.paving_constants(unit, blocks).beta <= 6 * np.log(1 + 600)
 
 
-def test_subset__has_better_blocks_than_random_on_clustered_rows():
+def clustered(n_clusters, n_columns):
+    """Return unit rows in a few clusters."""
     rng = np.random.default_rng(0)
-    A = rng.standard_normal((5, 30))[rng.integers(0, 5, 200)] + 0.1 * rng.standard_normal((200, 30))
-    A /= np.linalg.norm(A, axis=1)[:, None]
+    rows = rng.standard_normal((n_clusters, n_columns))[rng.integers(0, n_clusters, 200)]
+    rows = rows + 0.1 * rng.standard_normal((200, n_columns))
+    return rows / np.linalg.norm(rows, axis=1)[:, None]
+
+
+def test_subset__has_better_blocks_than_random_on_clustered_rows():
+    A = clustered(5, 30)
     found = {kind: theory.paving_constants(A, rowsolve.pave(A, kind, 40, rng=0)) for kind in ("random", "subset")}
     assert found["subset"].beta < found["random"].beta
 
 
 def test_cluster__has_lower_norm_than_random_on_clustered_rows():
-    rng = np.random.default_rng(0)
-    A = rng.standard_normal((4, 50))[rng.integers(0, 4, 200)] + 0.1 * rng.standard_normal((200, 50))
-    A /= np.linalg.norm(A, axis=1)[:, None]
+    A = clustered(4, 50)
     found = {kind: theory.paving_constants(A, rowsolve.pave(A, kind, 50, rng=0)) for kind in ("random", "cluster")}
     assert found["cluster"].beta < found["random"].beta
     assert found["cluster"].alpha > found["random"].alpha
