@@ -2,5 +2,5 @@
 
 Nothing that is read from such a file is ever executed.
 
-May import: `export.output`.
+May import: `export.output`, `policy.thresholds`.
 """

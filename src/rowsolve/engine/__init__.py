@@ -2,6 +2,6 @@
 
 `job` owns a solve, `stages` are those of ``"auto"``, `run` is one method at work, `small` solves small systems at once.
 
-May import: `_solution`, `checkpoint`, `compiled`, `estimate`, `kernels`, `lstsq`, `methods`, `parallel`, `policy.auto`,
-`policy.prices`, `problem`, `sources`, and the public names.
+May import: `_solution`, `checkpoint`, `compiled`, `estimate`, `kernels`, `lstsq`, `methods`, `parallel`,
+`policy.auto`, `policy.prices`, `policy.thresholds`, `problem`, `sources`, and the public names.
 """

@@ -2,5 +2,5 @@
 
 A method that judges itself reports a `Step`; for all others a `Monitor` watches each burst of rows.
 
-May import: `_solution`, `checkpoint`, `problem`.
+May import: `_solution`, `checkpoint`, `policy.thresholds`, `problem`.
 """

@@ -2,5 +2,5 @@
 
 Figures 1 to 3 also perform single steps of methods, and cluster the rows.
 
-May import: `partition`, `problem`, `sources`, and the public names.
+May import: `partition`, `policy.thresholds`, `problem`, `sources`, and the public names.
 """

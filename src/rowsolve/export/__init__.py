@@ -2,5 +2,5 @@
 
 Files are written atomically, and never replace a file that is being read.
 
-May import: `_validate`, `methods`, `partition`, `problem`, `sources`.
+May import: `_validate`, `methods`, `partition`, `policy.thresholds`, `problem`, `sources`.
 """

@@ -5,5 +5,5 @@ LAPACK (`dense`, `orthogonal`), conjugate gradients (`descent`, `box_descent`) a
 `spectrum`).
 
 May import: `_solution`, `checkpoint`, `estimate`, `kernels`, `parallel`, `policy.least_squares`, `policy.prices`,
-`problem`.
+`policy.thresholds`, `problem`.
 """

@@ -2,8 +2,8 @@
 
 `base` has the contract, `oblivious` what the methods share that can run in chains; every other file is a method.
 
-May import: `_solution`, `checkpoint`, `estimate`, `kernels`, `lstsq`, `parallel`, `partition`, `policy.least_squares`,
-`policy.prices`, `problem`.
+May import: `_solution`, `checkpoint`, `estimate`, `kernels`, `lstsq`, `parallel`, `partition`,
+`policy.least_squares`, `policy.prices`, `policy.thresholds`, `problem`.
 """
 
 from __future__ import annotations

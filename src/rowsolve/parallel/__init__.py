@@ -2,5 +2,5 @@
 
 Products of vectors without BLAS are here, too.
 
-May import: nothing.
+May import: `policy.thresholds`.
 """

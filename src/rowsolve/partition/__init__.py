@@ -2,5 +2,5 @@
 
 Methods project on the blocks; `rowsolve.pave` and `rowsolve.inspect` return information about them.
 
-May import: `kernels`, `parallel`, `problem`.
+May import: `kernels`, `parallel`, `policy.thresholds`, `problem`.
 """

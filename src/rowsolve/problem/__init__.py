@@ -2,5 +2,5 @@
 
 What the pattern of sparse rows tells (a band, a null space) is here too.
 
-May import: `checkpoint`, `kernels`, `parallel`, `policy.prices`, `sources`.
+May import: `checkpoint`, `kernels`, `parallel`, `policy.prices`, `policy.thresholds`, `sources`.
 """

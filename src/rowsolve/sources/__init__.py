@@ -2,7 +2,7 @@
 
 `open_store` opens any of them for reading a few rows at a time; `open_rows` prepares rows in memory for the kernels.
 
-May import: `kernels`, `parallel`.
+May import: `kernels`, `parallel`, `policy.thresholds`.
 """
 
 from rowsolve.sources.files import load_matrix, load_system, load_vector, open_store, open_system

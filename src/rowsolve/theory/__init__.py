@@ -10,7 +10,7 @@ same name without the suffix evaluates the correct one.
 >>> theory.condition_number_upper_bound(k=3, eps=0.25)
 3.0
 
-May import: nothing.
+May import: `policy.thresholds`.
 """
 
 from rowsolve.theory.cost import Cost, cluster_jl_cost, cluster_jl_cost_as_printed, jl_cost, jl_cost_as_printed
