@@ -13,7 +13,7 @@ EPS = float(np.finfo(float).eps)  # one unit of rounding
 AS_GIVEN = 0.3  # units: the rounding error of the numbers of a row
 SUM = 4.0  # units: the rounding error of a product of some terms, or of a sum whose terms have one sign
 ROUNDED = 64.0  # units of rounding of b, or of A z, that are taken for zero
-IN_RANGE = 1e100  # lengths up to this, and down to its reciprocal, have squares whose sums neither overflow nor underflow
+IN_RANGE = 1e100  # lengths up to this, and down to its reciprocal, have squares whose sums do not overflow or vanish
 
 # --- Safety: factors and tries that several decisions share -----------------------------------------------------------
 UNLUCKY = 1e3  # 1 / p is the mean squared component of a random unit vector; with probability 1 / 40 it is 1000 smaller
