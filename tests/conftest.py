@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy: threads of BLAS wait by spinning, on cores of other tests
+
 import numpy as np
 import pytest
 from hypothesis import settings
