@@ -1,19 +1,20 @@
-"""How fast is `rowsolve.solve` on whatever comes? Random systems of the kinds and sizes that people have.
+"""Compare the speed of `rowsolve.solve` with other solvers on random systems as they occur in practice.
 
     make bench-wild ARGS="--seed 1 --count 200"
     make bench-wild ARGS="--only one-hot --count 10"
     make bench-wild ARGS="--seed 1 --index 17"
     make bench-wild ARGS="--ways rested,product,busy"
 
-Everybody is to reach a true relative error of 1e-6: rowsolve as it comes, each peer at the loosest setting that does.
-The ratio is the time of the best peer over ours; the least of several calls counts. Ways of asking:
+Each solver must reach a true relative error of 1e-6: rowsolve with its default settings, the others (the peers) at the
+loosest setting that reaches it. The ratio is the time of the best peer divided by that of rowsolve. Each time is the
+minimum of several calls, under one of these conditions (`--ways`):
 
-rested   each call after a rest of 0.15 s
-product  each call right after a product of matrices by numpy, whose threads are still awake
-busy     a core is kept busy by another process; the ratio is our time with threads=1 over ours
+rested   each call after a pause of 0.15 s
+product  each call right after a matrix product by numpy, whose threads are then still spinning
+busy     another process keeps one core busy; the ratio is the time with threads=1 divided by that with the default
 
-Where the best peer takes less than 1 ms the difference counts instead: ours may take 0.15 ms more.
-See `families.py` for the systems, `reference.py` for their solutions, `peers.py` for the peers.
+If the best peer takes less than 1 ms, the difference of the times counts instead: rowsolve may take 0.15 ms longer.
+The systems are in `families.py`, their solutions in `reference.py`, and the peers in `peers.py`.
 """
 
 from __future__ import annotations
@@ -42,15 +43,15 @@ from rowsolve.race.machine import busy_cores, describe
 
 RESULTS = Path(__file__).parent / "results"
 WAYS = ("rested", "product", "busy")
-REST = 0.15  # seconds: threads of BLAS that have nothing to do stay awake for a while
+REST = 0.15  # seconds: idle threads of BLAS spin for a while
 OURS = "rowsolve"
-SHORT, LONG = 1e-3, 0.5  # seconds: of shorter calls more are made, of longer ones fewer
-NEAR = 1.25  # times the best of five: who is further away is not called again
+SHORT, LONG = 1e-3, 0.5  # seconds: shorter calls are repeated more often, longer ones less often
+NEAR = 1.25  # times the best of the first five rounds: slower solvers are not called again
 Run = Callable[[], Any]
 
 
 class Ours:
-    """Our calls on a system: another seed each time, and the worst error of all."""
+    """Calls of `rowsolve.solve` on a system: a new seed each time, and the largest error of all calls."""
 
     def __init__(self, one: Draw, **options: Any) -> None:
         self.one, self.options = one, options
@@ -61,14 +62,14 @@ class Ours:
         self.last = rowsolve.solve(self.one.A, self.one.b, rng=self.calls, **self.options)
         self.calls += 1
 
-    def look(self) -> None:
-        """Judge the last x, outside the clock."""
+    def check(self) -> None:
+        """Compute the error of the last x, which is not timed."""
         if self.last is not None:
             self.error = max(self.error, error_of(self.last.x, self.one.x))
 
 
 def timed(runs: dict[str, Run], before: Run, after: Run) -> dict[str, float]:
-    """Return the least seconds of each run, all taking turns, with `before` before each call and `after` after it."""
+    """Return the minimum time of each run, taken alternately, with calls of `before` and `after` around each."""
     least = dict.fromkeys(runs, np.inf)
     rounds, done = 5, 0
     while done < rounds:
@@ -88,7 +89,7 @@ def _best(least: dict[str, float]) -> float:
 
 
 def product_of(one: Draw) -> Run:
-    """Return a product that wakes the threads of BLAS."""
+    """Return a function that multiplies matrices, which starts the threads of BLAS."""
     A = np.ones((1000, 1000)) if sparse.issparse(one.A) else one.A
     v = np.ones(A.shape[1], A.dtype)
     return lambda: A @ (A if sparse.issparse(one.A) else v)
@@ -96,7 +97,7 @@ def product_of(one: Draw) -> Run:
 
 @contextmanager
 def busy_core() -> Iterator[None]:
-    """Keep a core busy."""
+    """Keep one core busy with another process."""
     process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
         yield
@@ -106,29 +107,29 @@ def busy_core() -> Iterator[None]:
 
 
 def rest() -> None:
-    """Let threads fall asleep."""
+    """Wait until idle threads stop spinning."""
     time.sleep(REST)
 
 
 def times_of(one: Draw, way: str, ours: Ours, peers: list[Found]) -> dict[str, float]:
-    """Return the seconds of everybody, asked this way."""
+    """Return the time of each solver under one condition."""
     if way == "busy":
         single = Ours(one, threads=1)
         single()  # compiles
         with busy_core():
-            return timed({OURS: ours, "rowsolve threads=1": single}, rest, ours.look)
+            return timed({OURS: ours, "rowsolve threads=1": single}, rest, ours.check)
     runs: dict[str, Run] = {OURS: ours, **{peer.name: peer.run for peer in peers}}
     product = product_of(one)
-    return timed(runs, rest if way == "rested" else product, ours.look)
+    return timed(runs, rest if way == "rested" else product, ours.check)
 
 
 def measure(one: Draw, ways: list[str]) -> dict[str, Any]:
-    """Return all that is found out about a draw, as plain data."""
+    """Return the results of a draw as plain data."""
     peers, out = field(one.A, one.b, one.x)
     ours = Ours(one)
     ours()  # compiles
     busy = busy_cores()
-    ours.look()
+    ours.check()
     seconds = {way: times_of(one, way, ours, peers) for way in ways}
     last = ours.last
     return {
@@ -144,7 +145,7 @@ def measure(one: Draw, ways: list[str]) -> dict[str, Any]:
 
 
 def line_of(result: dict[str, Any]) -> str:
-    """Return a line of progress."""
+    """Return the line that is printed for a draw."""
     way = next(iter(result["seconds"]))
     ratio, name, theirs, ours = ratio_of(result, way)
     words = f"{result['index']:>5} {result['family']:<19.19} {result['what']:<22.22}"
@@ -152,37 +153,37 @@ def line_of(result: dict[str, Any]) -> str:
 
 
 def indices_of(args: argparse.Namespace) -> list[int]:
-    """Return the indices that are asked for."""
+    """Return the indices of the draws to measure."""
     missing = left_out()
     wanted = [name for name in args.only or FAMILIES if name not in missing]
-    if args.only and wanted and not args.index:  # as many of these families
+    if args.only and wanted and not args.index:  # `--count` draws of these families
         return list(itertools.islice((i for i in itertools.count(args.start) if family_of(i) in wanted), args.count))
     return [i for i in args.index or range(args.start, args.start + args.count) if family_of(i) in wanted]
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
-    """Return what is asked for."""
+    """Return the parsed arguments."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--count", type=int, default=200, help="how many draws (%(default)s)")
-    parser.add_argument("--start", type=int, default=0, help="the first index")
-    parser.add_argument("--index", type=int, action="append", help="this draw only (may be repeated)")
-    parser.add_argument("--only", choices=FAMILIES, action="append", help="this family only (may be repeated)")
-    parser.add_argument("--ways", default="rested", help="of asking, with commas between: rested,product,busy")
-    parser.add_argument("--json", type=Path, default=RESULTS / "wild.json", help="where all is written")
-    parser.add_argument("--list", action="store_true", help="show the families and end")
-    parser.add_argument("--replot", action="store_true", help="print and draw what the file of --json holds")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the draws (%(default)s)")
+    parser.add_argument("--count", type=int, default=200, help="number of draws (%(default)s)")
+    parser.add_argument("--start", type=int, default=0, help="first index")
+    parser.add_argument("--index", type=int, action="append", help="only this draw (may be repeated)")
+    parser.add_argument("--only", choices=FAMILIES, action="append", help="only this family (may be repeated)")
+    parser.add_argument("--ways", default="rested", help="conditions, separated by commas: rested,product,busy")
+    parser.add_argument("--json", type=Path, default=RESULTS / "wild.json", help="output file; the figure is beside it")
+    parser.add_argument("--list", action="store_true", help="list the families and exit")
+    parser.add_argument("--replot", action="store_true", help="report and plot the results in the file of --json")
     args = parser.parse_args(argv)
     args.ways = args.ways.split(",")
     if not set(args.ways) <= set(WAYS):
-        parser.error(f"--ways must be some of {','.join(WAYS)}, got {','.join(args.ways)}.")
+        parser.error(f"--ways must be one or more of {','.join(WAYS)}, got {','.join(args.ways)}.")
     if args.replot and not args.json.exists():
         parser.error(f"--replot needs {args.json}, which does not exist. Try without --replot first.")
     return args
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Draw, measure, print and write."""
+    """Run the benchmark; return the exit code."""
     args = arguments(argv)
     if args.list:
         print("\n".join(FAMILIES))
@@ -190,9 +191,9 @@ def main(argv: list[str] | None = None) -> int:
     if args.replot:
         return show(json.loads(args.json.read_text(encoding="utf-8"))["results"], args.json)
     if left_out():
-        print(f"Left out: {', '.join(left_out())}. Try pip install 'rowsolve[tables]'.")
+        print(f"Skipped families: {', '.join(left_out())}. Try pip install 'rowsolve[tables]'.")
     results = []
-    print(f"{'index':>5} {'family':<19} {'system':<22}{'ours ms':>8}{'best ms':>8}{'ratio':>6} best peer")
+    print(f"{'index':>5} {'family':<19} {'system; times in ms':<22}{'rowsolve':>8}{'best':>8}{'ratio':>6} best peer")
     for index in indices_of(args):
         try:
             results.append(measure(draw(args.seed, index), args.ways))
@@ -200,16 +201,16 @@ def main(argv: list[str] | None = None) -> int:
             print(f"{index:>5} {error}")
             continue
         print(line_of(results[-1]), flush=True)
-        save(results, args.json, args.seed)  # after each, so that an interrupted run keeps what it has
+        save(results, args.json, args.seed)  # after each draw, so that an interrupted run keeps its results
         gc.collect()
     if not results:
-        print("Nothing was drawn. Try a larger --count, or another --only.")
+        print("No system was drawn. Try a larger --count, or another --only.")
         return 2
     return show(results, args.json)
 
 
 def save(results: list[dict[str, Any]], path: Path, seed: int) -> None:
-    """Write all results, and what they were found on."""
+    """Write all results, and the properties of the machine."""
     path.parent.mkdir(exist_ok=True)
     path.write_text(
         json.dumps({"machine": describe(), "seed": seed, "results": results}, indent=1) + "\n", encoding="utf-8"
@@ -217,7 +218,7 @@ def save(results: list[dict[str, Any]], path: Path, seed: int) -> None:
 
 
 def show(results: list[dict[str, Any]], path: Path) -> int:
-    """Print the report and draw the picture beside the file; return 1 if an error of ours was too large."""
+    """Print the report and draw the figure; return 1 if an error of rowsolve was too large."""
     print_report(results)
     picture_of(results).savefig(path.with_suffix(".png"))
     print(f"Written: {path.name}, {path.with_suffix('.png').name}")

@@ -1,4 +1,4 @@
-"""The picture of what `wild.py` found: every ratio, by family, in one colour for each way of asking."""
+"""The figure of `wild.py`: all ratios by family, with one colour for each condition."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.ticker import LogLocator, NullFormatter
-from wild_report import Result, is_small, ratio_of
+from wild_report import CONDITIONS, Result, is_small, ratio_of
 
 from rowsolve.experiments.style import new_figure, tidy
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = {"rested": "#0072B2", "product": "#E69F00", "busy": "#CC79A7"}
-LABELS = {"rested": "rested", "product": "right after a product", "busy": "a core busy: threads=1 / ours"}
+LABELS = {**CONDITIONS, "busy": f"{CONDITIONS['busy']}: threads=1 / default"}
 BAND = "#F3F3F3"
 
 
 def picture_of(results: list[Result]) -> Figure:
-    """Return a line a family: a dot for each draw, hollow where the difference counts, a tick at the median."""
+    """Return one line per family: a dot for each draw (hollow if the difference counts) and a tick at the median."""
     names = list(dict.fromkeys(one["family"] for one in results))
     ways = [way for way in COLOURS if any(way in one["seconds"] for one in results)]
     figure = new_figure(9.0, 2.0 + 0.27 * len(names))
@@ -63,4 +63,4 @@ def _legend(axes: Axes, ways: list[str]) -> None:
         axes.plot([], [], "o", color="grey", fillstyle="none", label="best peer below 1 ms")[0],
         axes.plot([], [], "|", color="black", markersize=9, label="median")[0],
     ]
-    axes.legend(handles=shapes, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=5, frameon=False, fontsize=8)
+    axes.legend(handles=shapes, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3, frameon=False, fontsize=8)

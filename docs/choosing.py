@@ -64,12 +64,12 @@ class Turn(NamedTuple):
 
 
 def millions(value: float) -> str:
-    """Return a large number in words."""
+    """Return a large number in millions, as text."""
     return f"{value / 1e6:,.0f} million"
 
 
 def shortest_row_for_random_access(rows_per_column: int) -> int:
-    """Ask `auto` from how many entries a row on it takes sparse rows at random, at the usual tolerance."""
+    """Return the least number of entries per row with which `auto` takes random sparse rows, at the default `rtol`."""
     p, empty = 10_000, np.empty(0)
     system: Any = SimpleNamespace(
         rows=CSRRows(empty, empty, empty), stored=False, n_rows=rows_per_column * p, n_columns=p
@@ -100,9 +100,10 @@ def terms() -> str:
     """Return the definitions of the terms in the table of `first_turns`."""
     little, small = f"{prices.LITTLE:g}", f"{prices.SMALL_SYSTEM / 1e6:g}"
     return (
+        "- *The time of all rows* is the predicted time of least squares with all rows at once.\n"
         f"- *A sample is cheap* if solving p rows is predicted to take at most {little} of the time of all rows.\n"
         f"- *A sample is consistent* if the solution of p evenly spaced rows satisfies {dense._SPARE} others.\n"
-        f"- *A is small* if all rows are predicted to take at most {small} ms; or, for a dense A, at most "
+        f"- *A is small* if the time of all rows is at most {small} ms; or, for a dense A, at most "
         f"{prices.SHORT_BREAK / 1e6:g} ms and no longer than {prices.FEWEST_PASSES} passes, or at most "
         f"{auto._NOT_TALL * prices.SMALL_SYSTEM / 1e6:g} ms with n < {auto.TALL} p.\n"
     )
@@ -115,13 +116,13 @@ def first_turns() -> list[Turn]:
     return [
         Turn("`damp` > 0", "`refined`", "`damp` requires a least-squares method", "damp > 0?"),
         Turn(
-            "A is small and dense, a sample is cheap and consistent, and all rows are predicted to take more than "
+            "A is small and dense, a sample is cheap and consistent, and the time of all rows is more than "
             f"{prices.SMALL_SYSTEM / 1e6:g} ms",
             "`direct`", "A small sample of the rows is consistent",
         ),
         Turn(
             "A is small", "`refined`, with all rows at once", "The system is small",
-            f"Small?\nall rows are predicted to take\n{prices.SMALL_SYSTEM / 1e6:g} ms or less",
+            f"Small?\nusing all rows is predicted to\ntake {prices.SMALL_SYSTEM / 1e6:g} ms or less",
         ),
         *turns_of_files(),
         Turn(
@@ -165,8 +166,8 @@ def turns_after_rows() -> dict[str, list[Turn]]:
     )  # fmt: skip
     alike = Turn(
         f"{slow} at the present rate; A is dense, in memory, with at least {millions(least_squares._LEAST_WORK)} "
-        f"numbers, and a look at {spectrum._ROWS} rows shows that all singular values are similar except for a few (at "
-        f"most {least_squares.LOOK_BLOCK - 1}); one right-hand side, without `bounds`",
+        f"numbers, and a sample of {spectrum._ROWS} rows shows that all singular values are similar except for a few "
+        f"(at most {least_squares.LOOK_BLOCK - 1}); one right-hand side, without `bounds`",
         '`deflated`, with `source="rows"`', "decreased slowly because rows are nearly parallel",
         f"more than {auto._SLOW} p rows needed:\nif rows are nearly parallel",
     )  # fmt: skip
@@ -212,9 +213,9 @@ def next_turns() -> dict[str, list[Turn]]:
         ],
         "quantile": [
             Turn(
-                "all other rows are satisfied; and of the rows whose b is not the most common value, less than half "
-                "are off, and the rest determine x",
-                "done: x without those rows; `solution.rows_off` lists them",
+                "all rows that are not off are satisfied; of the rows whose b is not the most common value, less than "
+                "half are off, and the rest determine x",
+                "done: x without the rows that are off, which `solution.rows_off` lists",
             ),
             Turn(
                 "otherwise, or if a limit is reached first", "the x of `refined`",
@@ -245,9 +246,9 @@ def corpus(results: Sequence[Result]) -> str:
     errors = " or ".join(sorted({f"{one.error:g}" for one in results}))
     found = f"`auto` reached a true relative error of {errors} in {len(reached)} of {len(results)} cases"
     lines = [
-        f"{found}, in {len(faster)} of them before everybody else.",
+        f"{found}, and was the fastest solver in {len(faster)} of them.",
         "",
-        "| family | case | size | `auto` ended with | passes over A | best other | its passes | its time / ours |",
+        "| family | case | size | `auto` ended with | passes over A | best peer | its passes | its time / ours |",
         "|---|---|---|---|---|---|---|---|",
     ]
     before = ""
@@ -255,7 +256,7 @@ def corpus(results: Sequence[Result]) -> str:
         peer, size = one.best_peer, f"{one.n_rows:,} x {one.n_columns:,}"
         cells = [
             one.family if one.family != before else "", one.case, size, ending(one.ours), passes(one.ours),
-            peer.name if peer else "nobody", passes(peer) if peer else "", ratio_in_words(one.best_ratio),
+            peer.name if peer else "none", passes(peer) if peer else "", ratio_in_words(one.best_ratio),
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
         before = one.family
@@ -263,7 +264,7 @@ def corpus(results: Sequence[Result]) -> str:
 
 
 def ending(ours: Outcome) -> str:
-    """Return the last method of a run of ours, and its status if it did not converge."""
+    """Return the last method of a run of rowsolve, and its status if it did not converge."""
     found = re.fullmatch(r"(\w+) \((.+)\)", ours.status)
     if found is None:
         return outcome_in_words(ours)
@@ -272,7 +273,7 @@ def ending(ours: Outcome) -> str:
 
 
 def passes(outcome: Outcome) -> str:
-    """Return the number of passes over A; solvers without a count factor all of A."""
+    """Return the number of passes over A; solvers that factor all of A have none."""
     if outcome.passes is None:
         return "in memory" if outcome.verdict == REACHED else ""
     return f"{outcome.passes:.2f}" if outcome.passes < 10 else f"{outcome.passes:,.0f}"
@@ -339,7 +340,7 @@ def _draw_next(axes: Axes) -> None:
             _arrow(axes, (middle, y - height / 2), (middle, y - gap + height / 2))
             axes.text(middle + 0.12, y - gap / 2, why, fontsize=9, va="center")
     _skip(axes, left, TOP, TOP - 3 * gap, turns["randomized"][-1].short)
-    end = "if others are inconsistent: x of refined"
+    end = "if other rows are inconsistent: x of refined"
     axes.text(left, TOP - 4 * gap - height / 2 - 0.1, end, fontsize=8.5, va="top", color=FAINT)
 
 
@@ -355,7 +356,7 @@ def _draw_by_name(axes: Axes) -> None:
     axes.plot([0.15, WIDTH - 0.15], [1.55, 1.55], color="#CCCCCC", linewidth=1.0)
     axes.text(0.15, 1.25, "Choose a method by name for …", fontsize=12, weight="bold")
     reasons = {
-        "refined": "least squares without\ntrying random rows",
+        "refined": "noisy b: least squares\nfrom the first step",
         "quantile": "outliers in b",
         "deflated": "many large singular\nvalues, or sparse rows\nin tight clusters",
         "accelerated-block": "decaying singular\nvalues, p too large\nto factor",

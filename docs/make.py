@@ -1,4 +1,4 @@
-"""Make everything in README.md that a program can make: the tables of methods and of the race, the demo.
+"""Generate the tables of README.md, CONTRIBUTING.md and docs, and the demo of README.md.
 
 make docs
 """
@@ -29,25 +29,25 @@ ORDERS = ("in order", "random")
 
 
 def put(text: str, name: str, content: str) -> str:
-    """Return `text` with what stands between the marks of `name` replaced."""
+    """Return `text` with the part between the markers of `name` replaced by `content`."""
     start, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
     before, rest = text.split(start)
     return before + start + content + end + rest.split(end)[1]
 
 
 def race_results() -> list[Result]:
-    """Return what `make bench` found last."""
+    """Return the results of the last `make bench`."""
     text = (ROOT / "benchmarks" / "results" / "race.json").read_text(encoding="utf-8")
     return of_document(json.loads(text))
 
 
 def race() -> str:
-    """Return the table of what `make bench` found last."""
+    """Return the table of the last `make bench`."""
     return results_as_markdown(race_results())
 
 
 def wild() -> str:
-    """Return the table of what `make bench-wild` found last, rested: one line for each family."""
+    """Return the table of the last `make bench-wild`, with idle threads: one line for each family."""
     found = json.loads((ROOT / "benchmarks" / "results" / "wild.json").read_text(encoding="utf-8"))
     results, way = found["results"], "rested"
     ratios = wild_report.ratios_of(results, way)
@@ -55,14 +55,14 @@ def wild() -> str:
     lines = [
         f"{len(results)} systems drawn with seed {found['seed']}: ratio (quantile) {quantiles}; at least 0.9 in "
         f"{np.mean(ratios >= 0.9):.0%} of them, at least 0.5 in {np.mean(ratios >= 0.5):.0%}. "
-        + " ".join(wild_report.small_in_words(results, way)) + ". "
-        f"The true error of ours was above 1e-6 in {sum(one['wrong'] for one in results)} of them "
-        f"(the largest {max(one['error'] for one in results):.2g}).",
+        + " ".join(wild_report.small_in_words(results, way)) + " "
+        f"The true error of rowsolve was above 1e-6 in {sum(one['wrong'] for one in results)} of them "
+        f"(the largest was {max(one['error'] for one in results):.2g}).",
         *after_a_product(results),
         *with_a_busy_core(results),
         *others_at_work(results),
         "",
-        "| family | systems | least ratio | median | largest |",
+        "| family | systems | smallest ratio | median | largest |",
         "|---|---|---|---|---|",
     ]  # fmt: skip
     for name in dict.fromkeys(one["family"] for one in results):
@@ -73,41 +73,41 @@ def wild() -> str:
 
 
 def after_a_product(results: list[wild_report.Result]) -> list[str]:
-    """Return a paragraph on the systems that were also solved right after a product of numpy; none if none were."""
+    """Return a paragraph on the systems that were also solved right after a matrix product; empty if none were."""
     asked = [one for one in results if "product" in one["seconds"]]
     ratios = wild_report.ratios_of(asked, "product")
     if not ratios.size:
         return []
     shares = ", ".join(f"at least {least:g} in {np.mean(ratios >= least):.0%}" for least in (0.8, 0.5))
     small = " ".join(wild_report.small_in_words(asked, "product"))
-    median = f"median {np.median(ratios):.2g}, {shares}. {small}."
-    return ["", f"Right after a product by numpy, whose threads are still awake: {median}"]
+    median = f"median {np.median(ratios):.2g}, {shares}. {small}"
+    return ["", f"Right after a matrix product by numpy, whose threads are then still spinning: {median}"]
 
 
 def with_a_busy_core(results: list[wild_report.Result]) -> list[str]:
-    """Return a paragraph on the systems that were also solved while a core was kept busy; none if none were."""
+    """Return a paragraph on the systems that were also solved while a core was busy; empty if none were."""
     ratios = wild_report.ratios_of([one for one in results if "busy" in one["seconds"]], "busy")
     if not ratios.size:
         return []
     usual, most = np.median(1.0 / ratios), 1.0 / ratios.min()
-    words = f"`solve` takes {usual:.2g} times as long as with `threads=1` in the median, at most {most:.2g} times."
+    words = f"`solve` takes {usual:.2g} times as long as with `threads=1` in the median, and at most {most:.2g} times."
     return ["", f"While another program keeps one core busy, {words}"]
 
 
 def others_at_work(results: list[wild_report.Result]) -> list[str]:
-    """Return a paragraph on other programs that were running; none if there were none."""
+    """Return a paragraph on other programs that were running; empty if there were none."""
     words = wild_report.others_in_words(results)
     return ["", *words] if words else []
 
 
 def limits() -> str:
-    """Return the tables of what `make bench-limits` found last."""
+    """Return the tables of the last `make bench-limits`."""
     found = json.loads((ROOT / "benchmarks" / "results" / "limits.json").read_text(encoding="utf-8"))
     counts = found["bandwidth"][0]["threads"]
     lines = [
-        "Gigabytes a second, and the share of a matrix-vector product (BLAS) with as many threads:",
+        "Gigabytes per second, and their ratio to a matrix-vector product (BLAS gemv) with as many threads:",
         "",
-        "| A | threads | product | sweep in order | | random rows | |",
+        "| A | threads | gemv | consecutive rows | | random rows | |",
         "|---|---|---|---|---|---|---|",
     ]
     for one in found["bandwidth"]:
@@ -120,9 +120,10 @@ def limits() -> str:
     steps = found["steps"]
     plain = steps["microseconds_a_step"]["randomized"]
     shape = " x ".join(f"{size:,}" for size in steps["shape"])
-    lines += ["", f"A step on {shape}, one thread:", "", "| method | microseconds | plain steps |", "|---|---|---|"]
+    head = f"Time of a step on {shape}, one thread, and the same divided by that of `randomized`:"
+    lines += ["", head, "", "| method | microseconds | ratio |", "|---|---|---|"]
     lines += [f"| {name} | {us:.2f} | {us / plain:.1f} |" for name, us in steps["microseconds_a_step"].items()]
-    lines += ["", f"`A.T @ A` and `A.T @ b`, {found['threads']} threads, milliseconds:", "",
+    lines += ["", f"Time of `A.T @ A` and `A.T @ b` in milliseconds, {found['threads']} threads:", "",
               "| A | numpy | rowsolve | ratio |", "|---|---|---|---|"]  # fmt: skip
     for one in found["grams"]:
         numpy, ours = one["milliseconds"]["numpy"], one["milliseconds"]["rowsolve"]
@@ -133,8 +134,8 @@ def limits() -> str:
     latency = ", ".join(f"{name} {value:.2f} ms" for name, value in found["latency_ms"].items())
     lines += [
         "",
-        f"A whole solve, p = 1,000, {found['threads']} threads, to 1e-6: {growth}.",
-        f"A small one, 200 x 20, to a true error of 1e-6: {latency}.",
+        f"Time of a solve with p = 1,000 and `rtol=1e-6`, {found['threads']} threads: {growth}.",
+        f"Time of a solve of 200 x 20 to a true error of 1e-6: {latency}.",
         "",
         f"Machine: {machine_in_words(found['machine'])}.",
     ]
@@ -142,13 +143,13 @@ def limits() -> str:
 
 
 def files() -> str:
-    """Return the table of what `make bench-files` found last."""
+    """Return the table of the last `make bench-files`."""
     found = json.loads((ROOT / "benchmarks" / "results" / "files.json").read_text(encoding="utf-8"))
     size = f"{found['rows']:,} x {found['columns']:,} ({8e-9 * found['rows'] * found['columns']:.3g} GB)"
     lines = [
-        f"{size}, {found['memory']} allowed, true relative error {found['error']:g} wanted:",
+        f"{size}, within {found['memory']}, to a true relative error of {found['error']:g}:",
         "",
-        "| b | who | seconds | read (GB) | memory (MB) | true error | how it ended |",
+        "| b | solver and file | seconds | read (GB) | memory (MB) | true error | status |",
         "|---|---|---|---|---|---|---|",
     ]
     for run in found["runs"]:
@@ -160,12 +161,12 @@ def files() -> str:
 
 
 def packages() -> str:
-    """Return the table of packages, from their docstrings, whoever imports others after these."""
+    """Return the table of packages from their docstrings, each after those that it imports."""
     docs = {}
     for init in sorted((ROOT / "src" / "rowsolve").glob("*/__init__.py")):
         doc = ast.get_docstring(ast.parse(init.read_text(encoding="utf-8"))) or ""
         docs[init.parent.name] = doc.partition("\n")[0], " ".join(doc.rpartition("May import: ")[2].rstrip(".").split())
-    numbers = re.compile(r"`policy\.(prices|thresholds)`")  # modules that import nothing: everybody may use them
+    numbers = re.compile(r"`policy\.(prices|thresholds)`")  # modules without imports, which all packages may use
     uses = {name: set(re.findall(r"`(\w+)", numbers.sub("", may))) & docs.keys() for name, (_, may) in docs.items()}
     uses["checkpoint"], uses["policy"] = set(), {"problem"}  # they import single modules of what imports them
     lines = ["| package | what is in it | may import |", "|---|---|---|"]
@@ -174,7 +175,7 @@ def packages() -> str:
 
 
 def main() -> None:
-    """Rewrite what is generated in README.md, CONTRIBUTING.md and docs."""
+    """Rewrite the generated parts of README.md, CONTRIBUTING.md and docs."""
     demo = subprocess.run(
         [sys.executable, "-m", "rowsolve", "demo", "--out", "docs/demo.png", "--force"],
         cwd=ROOT, env={**os.environ, "COLUMNS": "100"}, capture_output=True, text=True, check=True,

@@ -1,6 +1,6 @@
-"""Put the numbers of `rowsolve reproduce --out docs/paper` into docs/paper.md: its tables, and its verdict.
+"""Write the results of `rowsolve reproduce --out docs/paper` to docs/paper.md: its tables and its conclusions.
 
-make paper      # some minutes for the run (a finished one is kept), then this
+make paper      # runs the experiments (some minutes; finished seeds are kept), then this script
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from rowsolve.experiments.winners import PANELS, SHORT, MapFigure
 HERE = Path(__file__).parent
 NAMES = ("block", "cluster-block", "randomized")
 SPECTRA = {"condition_number": "Condition number", "spectral_norm": "Spectral norm"}
-LEVEL = 1.05  # closer than this, two medians are called level
+LEVEL = 1.05  # two medians with a smaller ratio are called level
 ERROR, RESIDUAL = "relative_error", "relative_residual"
 Ratios = dict[tuple[str, float], float]  # clustered over plain, by clusters and noise
 
 
 class Reading(NamedTuple):
-    """One way to read a claim."""
+    """One interpretation of a claim."""
 
     words: str
     noise_on: NoiseOn
@@ -38,19 +38,19 @@ class Reading(NamedTuple):
 
 
 def to_the_same(axis: str, quantity: str) -> Callable[[ConvergenceFigure, Columns], Pair]:
-    """Measure how much of `axis` both need until `quantity` is equally low: the goal, or the lowest both reached."""
+    """Measure the cost, by `axis`, to reduce `quantity` to the goal, or to the lowest value that both reached."""
     return lambda figure, lines: needed(lines, figure.names, axis, quantity, figure.goal if quantity == ERROR else 0.0)[
         0
     ]
 
 
 def after_steps(n_steps: int) -> Callable[[ConvergenceFigure, Columns], Pair]:
-    """Measure the residual after so many steps."""
+    """Measure the residual after `n_steps` steps."""
     return lambda figure, lines: after(lines, figure.names, n_steps, RESIDUAL)
 
 
 def in_the_end(quantity: str) -> Callable[[ConvergenceFigure, Columns], Pair]:
-    """Measure the level at which `quantity` ends."""
+    """Measure the final level of `quantity`."""
     return lambda figure, lines: at_the_end(lines, figure.names, quantity)
 
 
@@ -87,26 +87,26 @@ def markdown(header: list[str], lines: list[list[str]]) -> str:
 
 
 def pair_of(figure: ConvergenceFigure, table: Columns, reading: Reading, clusters: str, noise: float) -> Pair:
-    """Return what a reading measures on one kind of systems."""
+    """Return the values of a reading for one kind of system."""
     case = Case(clusters, reading.noise_on, noise)
     return reading.measure(figure, only(table, **case._asdict()))
 
 
 def ratios_of(figure: ConvergenceFigure, table: Columns, reading: Reading) -> Ratios:
-    """Return clustered over plain for every kind of systems, the median of the seeds."""
+    """Return clustered over plain for every kind of system, the median over the seeds."""
     kinds = [(clusters, noise) for clusters in ("loose", "tight") for noise in figure.noises]
     return {kind: float(np.median(pair_of(figure, table, reading, *kind).ratios)) for kind in kinds}
 
 
 def verdict(ratio: float) -> str:
-    """Return whether a claim holds whose clustered version takes `ratio` times as much, or leaves as much."""
+    """Return whether a claim holds, given the value of the clustered method divided by that of the plain one."""
     if ratio < 1 / LEVEL:
         return "**holds**"
     return "level" if ratio <= LEVEL else "does **not** hold"
 
 
 def in_words(ratios: Ratios) -> str:
-    """Return the verdict on loose and on tight clusters, by noise where that makes a difference."""
+    """Return the verdict on loose and on tight clusters, and for each noise level if it differs between them."""
     if len({verdict(ratio) for ratio in ratios.values()}) == 1:
         return f"{verdict(min(ratios.values()))} on loose and tight clusters ({_range(ratios.values())})"
     parts = []
@@ -129,7 +129,7 @@ def _ratio(ratio: float) -> str:
 
 
 def claim(figure: ConvergenceFigure, readings: dict[str, list[Reading]]) -> str:
-    """Return what is said of each of the `readings`."""
+    """Return one line for each group of `readings`."""
     table, lines = table_of(figure), []
     for head, some in readings.items():
         said = (f"{one.words.capitalize()}: {in_words(ratios_of(figure, table, one))}." for one in some)
@@ -138,7 +138,7 @@ def claim(figure: ConvergenceFigure, readings: dict[str, list[Reading]]) -> str:
 
 
 def speed(figure: ConvergenceFigure) -> str:
-    """Tell in which readings the clustered version converges faster."""
+    """Say in which readings the clustered version converges faster."""
     agree, after_b = AFTER_STEPS["A"], AFTER_STEPS["A after b"]
     return claim(
         figure,
@@ -151,7 +151,7 @@ def speed(figure: ConvergenceFigure) -> str:
 
 
 def robustness(figure: ConvergenceFigure, the_map: MapFigure) -> str:
-    """Tell in which readings clusters help against noise, and whether single rows do as well."""
+    """Say in which readings clusters reduce the effect of noise, and whether single rows are as good."""
     said = claim(figure, {"With noise in b": list(END_IN_B), "With noise on A after b": list(END_AFTER_B)})
     found = only(table_of(the_map), noise_on="b")
     close = [
@@ -159,16 +159,16 @@ def robustness(figure: ConvergenceFigure, the_map: MapFigure) -> str:
         for two in (_medians(cell, "floor", ("cluster-block", "randomized")) for cell in _cells(found))
     ]
     return said + (
-        "- *With noise in b, against single random rows.* The error of cluster-block ends within "
+        "- *With noise in b, compared with single random rows.* The final error of cluster-block is within "
         f"{LEVEL - 1:.0%} of theirs in {sum(close)} of {len(close)} cells of the map.\n"
     )
 
 
 def comparison(figure: ConvergenceFigure) -> str:
-    """Tell what each reading measures: the method, its clustered version, and the ratio with its range."""
+    """Return the values of each reading: the method, its clustered version, and the ratio with its range."""
     table, lines = table_of(figure), []
     groups = {
-        "equations agree": [*BY_ERROR.values(), *AFTER_STEPS["A"].values(), SAME_RESIDUAL],
+        "noise on A": [*BY_ERROR.values(), *AFTER_STEPS["A"].values(), SAME_RESIDUAL],
         "noise on A after b": [*AFTER_STEPS["A after b"].values(), *END_AFTER_B],
         "noise in b": list(END_IN_B) if "b" in figure.noisy else [],
     }
@@ -190,7 +190,7 @@ def _number(value: float) -> str:
 
 
 def spectra(figure: Figure) -> str:
-    """Tell the medians of figure 3, and over how many blocks of full size."""
+    """Return the medians of figure 3, and the number of blocks of full size."""
     table, lines = table_of(figure), []
     for clusters in ("loose", "tight"):
         for noise in np.unique(table["noise"]):
@@ -203,7 +203,7 @@ def spectra(figure: Figure) -> str:
 
 
 def conditioning(figure: Figure) -> str:
-    """Tell whether the blocks across clusters are better conditioned and smaller."""
+    """Say whether the blocks across clusters have a smaller condition number and spectral norm."""
     table, lines = table_of(figure), []
     for name, words in SPECTRA.items():
         ratios: Ratios = {}
@@ -219,7 +219,7 @@ def conditioning(figure: Figure) -> str:
 
 
 def sketches(figure: Figure) -> str:
-    """Tell the median error at the end of each curve."""
+    """Return the median error at the end of each curve."""
     table, lines = table_of(figure), []
     for method in ("randomized", "jl", "jl, refreshed"):
         found = only(table, method=method)
@@ -232,7 +232,7 @@ def sketches(figure: Figure) -> str:
 def winners(figure: MapFigure) -> str:
     """Count the cells of the map that each method wins, and give the range of the factor.
 
-    A method that did not get there counts with the rows it was allowed.
+    For a method that did not reach the goal, the rows allowed are used.
     """
     table, lines = table_of(figure), []
     limit = figure.rows_per_column * figure.n_columns
@@ -243,10 +243,10 @@ def winners(figure: MapFigure) -> str:
             medians = dict(zip(SHORT, _medians(cell, name, tuple(SHORT)), strict=True))
             wins[min(medians, key=medians.__getitem__)] += 1
             factors.append(medians["block"] / min(medians["cluster-block"], limit))
-        what = "rows to 1e-4, equations agree" if on == "A" else "error floor, noise in b"
+        what = "rows to 1e-4, noise on A" if on == "A" else "final error, noise in b"
         counts = [str(wins[method]) for method in NAMES]
         lines.append([what, *counts, f"{min(factors):.2g} to {max(factors):.2g}"])
-    return markdown(["", *(f"cells won by {name}" for name in NAMES), "block / cluster-block"], lines)
+    return markdown(["", *(f"cells where {name} is best" for name in NAMES), "block / cluster-block"], lines)
 
 
 def _cells(lines: Columns) -> list[Columns]:
@@ -260,7 +260,7 @@ def _medians(lines: Columns, name: str, methods: tuple[str, ...]) -> list[float]
 
 
 def filled(text: str) -> str:
-    """Return `text` with the tables and the verdict made anew."""
+    """Return `text` with the tables and the results regenerated."""
     figures = figures_of("full")
     first, second = figures["1"], figures["2"]
     assert isinstance(first, ConvergenceFigure)
@@ -282,7 +282,7 @@ def filled(text: str) -> str:
 
 
 def main() -> None:
-    """Rewrite the tables and the verdict of docs/paper.md."""
+    """Rewrite the tables and the results of docs/paper.md."""
     path = HERE / "paper.md"
     path.write_text(filled(path.read_text(encoding="utf-8")), encoding="utf-8")
 

@@ -173,7 +173,8 @@ def test_report__judges_small_systems_by_the_difference():
     results = [result("a", 6e-4, lsmr=5e-4), result("a", 9e-4, lsmr=5e-4), result("a", 1.0, lsmr=1.0)]
     assert wild_report.ratios_of(results, "rested").tolist() == [1.0]
     assert wild_report.small_in_words(results, "rested") == [
-        "Best peer < 1 ms: 1 of 2 within 0.15 ms; worst +0.400 ms, median +0.250 ms"
+        "Best peer below 1 ms: rowsolve takes at most 0.15 ms longer in 1 of 2 draws;",
+        "the difference is +0.250 ms in the median and +0.400 ms at most.",
     ]
 
 
@@ -188,26 +189,26 @@ def test_report__lists_wrong_ones_first_then_the_slowest():
     lines = wild_report.report(results)
     starts = [line.split()[1] for line in lines if line[:5].strip().isdigit()]
     assert starts == ["wrong", "slow", "fast", "alone", "small"]
-    assert "WRONG: error 1.0e-03 ours 1000 ms, lsmr 1e-05 5000 ms; CONVERGED, refined: It is" in " ".join(
+    assert "WRONG: error 1.0e-03; rowsolve 1000 ms, lsmr 1e-05 5000 ms; CONVERGED, refined: It is" in " ".join(
         line.strip() for line in lines
     )
     assert lines[-3:] == [
         "Other programs kept up to 0.7 cores busy in 1 of 5 draws.",
         "",
-        "1 of 5 with a true error above 1e-6. [3]",
+        "True error above 1e-6 in 1 of 5 draws: [3]",
     ]
     assert "No peer reached the error: 1" in lines
     assert max(map(len, lines)) <= 80
 
 
-def test_picture__has_a_colour_for_each_way():
+def test_picture__has_a_colour_for_each_condition():
     one = result("a", 1.0, lsmr=3.0)
     one["seconds"]["busy"] = {"rowsolve": 1.0, "rowsolve threads=1": 2.0}
     axes = wild_picture.picture_of([one, result("b", 1e-4, lsmr=2e-4)]).axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b"]
     assert [text.get_text() for text in axes.get_legend().get_texts()][:2] == [
-        "rested",
-        "a core busy: threads=1 / ours",
+        "idle before each call",
+        "one core busy: threads=1 / default",
     ]
     points = [tuple(point) for dots in axes.collections for point in dots.get_offsets().tolist()]
     assert sorted(round(x, 6) for x, _ in points) == [2.0, 2.0, 3.0]
@@ -231,13 +232,13 @@ def test_command__draws_measures_and_writes(tmp_path, monkeypatch, capsys):
     assert path.with_suffix(".png").exists()
 
 
-def test_command__says_that_nothing_is_certain(tmp_path, monkeypatch, capsys):
+def test_command__reports_that_no_system_has_a_certain_solution(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(families, "solution_of", lambda A, b: None)
     monkeypatch.setattr(families, "ATTEMPTS", 2)
     assert wild.main(["--only", "tiny", "--count", "1", "--json", str(tmp_path / "wild.json")]) == 2
     written = capsys.readouterr().out
     assert "None of 2 systems of the family 'tiny' has a certain solution." in written
-    assert "Nothing was drawn. Try a larger --count, or another --only." in written
+    assert "No system was drawn. Try a larger --count, or another --only." in written
 
 
 def test_command__repeats_families_and_indices():
@@ -253,10 +254,10 @@ def test_command__needs_results_to_draw_again(tmp_path, capsys):
     assert "none.json, which does not exist. Try without --replot first." in capsys.readouterr().err
 
 
-def test_command__says_what_ways_there_are(capsys):
+def test_command__lists_the_conditions(capsys):
     with pytest.raises(SystemExit):
         wild.arguments(["--ways", "rested,asleep"])
-    assert "--ways must be some of rested,product,busy, got rested,asleep." in capsys.readouterr().err
+    assert "--ways must be one or more of rested,product,busy, got rested,asleep." in capsys.readouterr().err
 
 
 def test_makefile__has_the_target():

@@ -31,7 +31,7 @@ PEER, OTHER = outcome("scipy lsmr", 6.0), outcome("numpy lstsq", why="time limit
 
 def test_numbers__have_three_figures():
     assert [ratio_in_words(ratio) for ratio in (1234.4, 12.34, 1.234, 0.0123, 0.0, math.inf, math.nan)] == [
-        "1,234", "12.3", "1.23", "0.0123", "never", "only rowsolve", "nobody",
+        "1,234", "12.3", "1.23", "0.0123", "never", "only rowsolve", "none",
     ]  # fmt: skip
     assert [seconds_in_words(value) for value in (61.23, 0.02345, 1e-4, math.inf)] == [
         "61.2 s", "0.0234 s", "0.00010 s", "never",
@@ -54,7 +54,7 @@ def test_outcome__in_words():
         ((outcome("rowsolve auto", 12.0, ours=True), PEER), "scipy lsmr won: 2.00 times as fast as rowsolve auto, to"),
         ((OURS, OTHER), "Only rowsolve auto reached a true relative error of 1e-06, in 0.500 s."),
         ((NEVER, PEER), "(never: best error 1.0e-01; too hard). scipy lsmr did, in 6.00 s."),
-        ((NEVER, OTHER), "Nobody else did either."),
+        ((NEVER, OTHER), "No other solver did."),
     ],
 )
 def test_verdict__says_who_won_and_by_what_factor(outcomes, words):
@@ -76,9 +76,9 @@ def test_markdown__has_a_line_a_case_and_the_machine():
         "|---|---|---|---|---|---|---|\n"
         "| case | 50,000 x 1,000 | 0.500 s | scipy lsmr | 6.00 s | 12.0 | 12: met |\n"
         "| case | 50,000 x 1,000 | 0.500 s | scipy lsmr | 6.00 s | 12.0 | 13: short |\n"
-        "| case | 50,000 x 1,000 | 0.500 s | nobody | never | only rowsolve | 0.9: met |\n"
+        "| case | 50,000 x 1,000 | 0.500 s | none | never | only rowsolve | 0.9: met |\n"
         "| case | 50,000 x 1,000 | never | scipy lsmr | 6.00 s | never | 2: short |\n"
-        "| case | 50,000 x 1,000 | never | nobody | never | nobody |  |\n"
+        "| case | 50,000 x 1,000 | never | none | never | none |  |\n"
         "| file | 9 x 3, memory map | 0.500 s | scipy lsqr | 6.00 s | 12.0 | "
         "0.9; 10 times fewer passes than lsqr (20.0): met |\n"
         "\n"
@@ -89,7 +89,7 @@ def test_markdown__has_a_line_a_case_and_the_machine():
 def test_markdown__says_when_the_machine_was_busy():
     results = [result(OURS, PEER, busy=busy) for busy in (None, 0.05, 0.9, 1.26)]
     last = results_as_markdown(results).splitlines()[-1]
-    assert last.startswith("In 2 of the 4 cases other programs kept up to 1.3 cores busy; these figures are to be made")
+    assert last.startswith("In 2 of the 4 cases other programs kept up to 1.3 cores busy; measure these times")
 
 
 def test_picture_of_one_race__has_the_error_on_the_way_and_the_times_of_those_that_got_there():
@@ -116,6 +116,7 @@ def test_picture__has_a_line_a_case_a_dot_at_the_ratio_and_a_tick_at_the_target(
     assert ("o", [12.0]) in drawn
     assert ("None", [10.0, 10.0]) in drawn
     assert [text.get_text() for text in axes.texts] == [
-        "12.0  scipy lsmr", "only rowsolve got there", "rowsolve did not get there, scipy lsmr did", "nobody got there",
+        "12.0  scipy lsmr", "only rowsolve reached the error", "rowsolve did not reach the error, scipy lsmr did",
+        "no solver reached the error",
     ]  # fmt: skip
     figure.canvas.draw()  # with nothing that matplotlib would warn of

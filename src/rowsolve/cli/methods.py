@@ -13,7 +13,7 @@ from rowsolve.methods import METHODS
 
 __all__ = ["methods_as_markdown", "show_methods"]
 
-_AUTO = "begins with what is predicted to be fastest and goes on with another method if needed"
+_AUTO = "starts with the method predicted to be fastest, and continues with another if necessary"
 
 
 def show_methods() -> None:

@@ -41,7 +41,7 @@ class Row(NamedTuple):
         """Return the label of the vertical axis."""
         if self.quantity == "relative_residual":
             return "relative residual" + ("" if self.noise_on == "A" else "\n(dotted: least squares)")
-        return "relative error" + ("\nto least squares" if self.noise_on == "A after b" else " of x")
+        return "relative error of x" + ("\n(x*: least squares)" if self.noise_on == "A after b" else "")
 
 
 ROWS = (
@@ -203,11 +203,11 @@ class ConvergenceFigure(Figure):
             pair, level = needed(lines, self.names, row.axis, row.quantity, self.goal)
             return f"clustered / plain, to {level:.2g}: {np.median(pair.ratios):.2f}"
         first = after(lines, self.names, 1, row.quantity)
-        words = "1 step: {:.2g}, clustered {:.2g}".format(*map(np.median, first))
+        words = "after 1 step: {:.2g}, clustered {:.2g}".format(*map(np.median, first))
         if row.noise_on == "A":
             return words
         last = at_the_end(lines, self.names, row.quantity)
-        return words + "\nend: {:.2g}, clustered {:.2g}".format(*map(np.median, last))
+        return words + "\nat the end: {:.2g}, clustered {:.2g}".format(*map(np.median, last))
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ class JLFigure(ConvergenceFigure):
     rows_per_column_noisy: float = 400
 
     name: ClassVar[str] = "1"
-    title: ClassVar[str] = "Figure 1: RKA-JL against RKA-Cluster-JL"
+    title: ClassVar[str] = "Figure 1: RKA-JL and RKA-Cluster-JL"
     noisy: ClassVar[tuple[NoiseOn, ...]] = ("A", "A after b")
     rows_a_step: ClassVar[int] = 2  # the best candidate and the first one, with which it is compared
 
@@ -232,7 +232,7 @@ class BlockFigure(ConvergenceFigure):
     """Figure 2 of the paper, and noise in b, to which the paper says that the method is robust."""
 
     name: ClassVar[str] = "2"
-    title: ClassVar[str] = "Figure 2: RKA-Block against RKA-Cluster-Block, blocks of 4 rows"
+    title: ClassVar[str] = "Figure 2: RKA-Block and RKA-Cluster-Block, blocks of 4 rows"
     noisy: ClassVar[tuple[NoiseOn, ...]] = ("A", "b", "A after b")
     rows_a_step: ClassVar[int] = 4  # a smaller block counts as a fraction of a step
 

@@ -84,9 +84,9 @@ class SketchFigure(Figure):
         axes.set_xlabel("steps")
         axes.set_ylabel("relative error of x")
         axes.set_title(
-            f"The sketched choice; {self.n_rows:,} x {self.n_columns:,}, sketch of {self.sketch_size}, "
-            f"{self.n_candidates} candidates\nmedian and range of {len(np.unique(table['seed']))} seeds; "
-            f"each refresh, every {self.n_columns // 10} steps, reads all of A",
+            f"Selection by sketched residuals: {self.n_rows:,} x {self.n_columns:,}, sketch size "
+            f"{self.sketch_size}, {self.n_candidates} candidates;\nmedian and range of "
+            f"{len(np.unique(table['seed']))} seeds. Each refresh (every {self.n_columns // 10} steps) reads all of A",
             fontsize=10,
         )
         axes.legend(fontsize=9)

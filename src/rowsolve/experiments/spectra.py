@@ -76,8 +76,8 @@ class SpectraFigure(Figure):
                 medians = " and ".join(f"{np.median(one):.4g}" for one in values)
                 axes.set_title(f"{clusters} clusters, noise {noise:g}\nmedians {medians}", fontsize=10)
         picture.suptitle(
-            f"Figure 3: blocks of {self.n_clusters} rows as they are; {self.n_rows:,} x {self.n_columns:,}; "
-            f"up to {self.n_blocks} blocks of each of {len(np.unique(table['seed']))} seeds (no unit)",
+            f"Figure 3: blocks of {self.n_clusters} rows, not normalised; {self.n_rows:,} x {self.n_columns:,}; "
+            f"{len(np.unique(table['seed']))} seeds, up to {self.n_blocks} blocks each",
             fontsize=12,
         )
         return picture

@@ -21,8 +21,8 @@ __all__ = ["MapFigure"]
 
 SHORT = {"block": "block", "cluster-block": "cluster", "randomized": "single"}
 PANELS: tuple[tuple[Literal["A", "b"], str, str], ...] = (
-    ("A", "rows_read", "rows read to an error of {goal:g}\nnoise on A, equations agree"),
-    ("b", "floor", "error that noise in b leaves\n0.1 on A, the system is inconsistent"),
+    ("A", "rows_read", "rows read to an error of {goal:g}\nnoise on A: consistent system"),
+    ("b", "floor", "final error\nnoise in b, 0.1 on A: inconsistent system"),
 )
 _EVEN = 1.05  # if the ratio of two methods is smaller, both are named
 _DARK = 0.6  # the logarithm of the factor from which on the text is white
@@ -94,14 +94,14 @@ class MapFigure(Figure):
         for axes, (on, name, title) in zip(panels, PANELS, strict=True):
             image = self._draw_panel(axes, only(table, noise_on=on), name)
             axes.set_title(title.format(goal=self.goal), fontsize=10)
-            what = "noise: sd of an entry of A" if on == "A" else "noise: sd over that of A x (no unit)"
+            what = "noise: standard deviation" + ("" if on == "A" else " / that of A x")
             axes.set_xlabel(what)
             axes.set_ylabel("separation: size of an entry of a centroid")
-            _add_bar(picture, image, axes, "rows" if on == "A" else "floor")
+            _add_bar(picture, image, axes, "rows" if on == "A" else "error")
         picture.suptitle(
-            f"The map: {self.n_rows:,} x {self.n_columns:,}, {self.n_clusters} clusters, median of "
-            f"{len(np.unique(table['seed']))} seeds. In each cell the winner (cluster = cluster-block, "
-            "single = randomized)\nand the factor block / cluster-block; ~ within 5 %",
+            f"{self.n_rows:,} x {self.n_columns:,}, {self.n_clusters} clusters, median of "
+            f"{len(np.unique(table['seed']))} seeds. Each cell: the best method (cluster = cluster-block, "
+            "single = randomized),\nand the ratio block / cluster-block; ~: within 5 %",
             fontsize=12,
         )
         return picture
@@ -134,7 +134,7 @@ def _verdict(medians: dict[str, float], limit: float) -> tuple[float, str]:
     factor = known["block"] / known["cluster-block"]
     best = min(medians, key=lambda method: medians[method])
     if np.isinf(medians[best]):
-        return 1.0, "none\nin time"
+        return 1.0, "none"
     second = min((method for method in medians if method != best), key=lambda method: medians[method])
     sign = "≤ " if np.isinf(medians["cluster-block"]) else "≥ " if np.isinf(medians["block"]) else ""
     winner = SHORT[best] if medians[second] > _EVEN * medians[best] else f"{SHORT[best]}\n~ {SHORT[second]}"
@@ -144,4 +144,4 @@ def _verdict(medians: dict[str, float], limit: float) -> tuple[float, str]:
 def _add_bar(picture: Any, image: Any, axes: Any, what: str) -> None:
     bar = picture.colorbar(image, ax=axes, shrink=0.9)
     bar.set_ticks([-1, -0.5, 0, 0.5, 1], labels=["≤ 0.1", "0.3", "1", "3", "≥ 10"])
-    bar.set_label(f"{what}(block) / {what}(cluster-block): below 1 block is better", fontsize=9)
+    bar.set_label(f"{what} of block / {what} of cluster-block (below 1, block is better)", fontsize=9)

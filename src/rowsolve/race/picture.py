@@ -98,11 +98,11 @@ def _draw_case(axes: Axes, y: int, result: Result, low: float, high: float) -> N
         place = max(ratio, result.target or 0.0, 1.0)
     elif math.isinf(ratio):
         axes.plot(high / 1.1, y, ">", color=colour, markersize=7, zorder=3)
-        words, place = "only rowsolve got there", max(result.target or 0.0, 1.0)
+        words, place = "only rowsolve reached the error", max(result.target or 0.0, 1.0)
     else:
         axes.plot(low * 1.1, y, "X" if math.isnan(ratio) else "<", color=SHORT, markersize=7, zorder=3)
         peer = result.best_peer
-        words = f"rowsolve did not get there, {peer.name} did" if peer else "nobody got there"
+        words = f"rowsolve did not reach the error, {peer.name} did" if peer else "no solver reached the error"
         place = max(result.target or 0.0, 1.0)
     axes.annotate(
         words, (place, y), xytext=(7, 0), textcoords="offset points", va="center", fontsize=8, color="#333333"
@@ -112,7 +112,7 @@ def _draw_case(axes: Axes, y: int, result: Result, low: float, high: float) -> N
 def _add_legend(axes: Axes) -> None:
     shapes = [
         axes.plot([], [], "o", color=MET, label="target met")[0],
-        axes.plot([], [], "o", color=SHORT, label="short of the target")[0],
+        axes.plot([], [], "o", color=SHORT, label="target missed")[0],
         axes.plot([], [], "|", color="grey", markersize=9, markeredgewidth=2, label="target")[0],
     ]
     axes.legend(handles=shapes, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3, frameon=False, fontsize=9)

@@ -23,9 +23,9 @@ BUSY = 0.3  # cores used by other programs above which times are unreliable, mos
 
 
 def ratio_in_words(ratio: float) -> str:
-    """Return a ratio to three digits; ``only rowsolve`` for infinity, ``never`` for 0, ``nobody`` for NaN."""
+    """Return a ratio to three digits; ``only rowsolve`` for infinity, ``never`` for 0, ``none`` for NaN."""
     if math.isnan(ratio):
-        return "nobody"
+        return "none"
     if math.isinf(ratio):
         return "only rowsolve"
     return f"{_three_figures(ratio)}" if ratio else "never"
@@ -63,7 +63,7 @@ def verdict(result: Result) -> str:
     wanted = f"a true relative error of {result.error:g}"
     if ours.verdict != REACHED:
         lost = f"{ours.name} did not reach {wanted} ({outcome_in_words(ours)})."
-        return f"{lost} {f'{peer.name} did, in {seconds_in_words(peer.best)}.' if peer else 'Nobody else did either.'}"
+        return f"{lost} {f'{peer.name} did, in {seconds_in_words(peer.best)}.' if peer else 'No other solver did.'}"
     if peer is None:
         return f"Only {ours.name} reached {wanted}, in {seconds_in_words(ours.best)}."
     ratio = result.ratio(peer)
@@ -92,7 +92,7 @@ def results_as_markdown(results: Sequence[Result]) -> str:
     if disturbed:
         lines.append(
             f"In {len(disturbed)} of the {len(results)} cases other programs kept up to {max(disturbed):.1f} cores "
-            "busy; these figures are to be made again on an idle machine."
+            "busy; measure these times again on an idle machine."
         )
     return "\n".join(lines) + "\n"
 
@@ -104,7 +104,7 @@ def _cells(result: Result) -> list[str]:
         result.case,
         size if result.kind == "dense" else f"{size}, {result.kind}",
         seconds_in_words(result.ours.best),
-        peer.name if peer else "nobody",
+        peer.name if peer else "none",
         seconds_in_words(peer.best) if peer else "never",
         ratio_in_words(result.best_ratio),
         target_in_words(result),
