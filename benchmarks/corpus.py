@@ -1,7 +1,8 @@
-"""The systems that speed is judged on, each by a name and a seed, with the ratio to reach.
+"""The systems of `make bench`, each with a name, a seed and a target.
 
-A case is built when it is asked for, in its full size or in a quick one with the same properties. A target is the
-time of the best peer over ours, to a true relative error of 1e-6 (to the least-squares solution where b is noisy).
+A case is built when it is needed, in its full size or in a quick one with the same properties. The target is for the
+ratio of the time of the best peer to that of rowsolve, to a true relative error of 1e-6 (with respect to the
+least-squares solution if b is noisy).
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ import numpy as np
 from rowsolve.experiments.problems import clustered_system, gaussian_system
 from rowsolve.sources import load_matrix, load_vector
 
-ANY_CASE = 0.9  # what `auto` is to reach on every case that has no target of its own
+ANY_CASE = 0.9  # the target of all cases without one of their own
 SHARED = Path(__file__).parent.parent.parent / "shared" / "data"
-PIECE = 4096  # rows that are made at a time
+PIECE = 4096  # rows generated at a time
 
 Shape = tuple[int, int]
 
 
 class System(NamedTuple):
-    """A x = b. `x` is what b was made of if that is the solution to reach, else None: the least-squares one is."""
+    """A x = b. `x` is the exact solution, or None if the reference is the least-squares solution."""
 
     A: Any
     b: np.ndarray
@@ -42,15 +43,15 @@ class Case:
     build : callable
         ``build(shape, rng, folder) -> System``; `folder` is a place for files.
     full, quick : (int, int) or None
-        The shapes (of a CT the side of the picture and the number of angles); None if there is no such size.
+        The shapes (for tomography, the side of the image and the number of angles); None if there is no such size.
     target : float
         The ratio to reach.
     target_passes : float or None
-        How many times more often than ours lsqr is to read A.
+        The target for the passes of lsqr divided by those of rowsolve.
     needs : path or None
-        A file that must be there.
+        A file that must exist.
     outliers : str
-        What rowsolve is told of outliers.
+        The option `outliers` of `rowsolve.solve`.
     """
 
     name: str
@@ -65,13 +66,13 @@ class Case:
     outliers: str = "keep"
 
     def why_not(self, *, quick: bool) -> str:
-        """Say why the case cannot be had in this size; empty if it can."""
+        """Return why the case cannot be built in this size; empty if it can."""
         if self.needs is not None and not self.needs.exists():
-            return f"the file {self.needs.name} is not there"
+            return f"the file {self.needs.name} does not exist"
         return "" if (self.quick if quick else self.full) else f"has no {'quick' if quick else 'full'} size"
 
     def make(self, folder: Path, *, quick: bool) -> System:
-        """Build the system; what it needs on disk goes into `folder`, which must outlive it."""
+        """Build the system; its files are written to `folder`, which must exist as long as the system."""
         shape = self.quick if quick else self.full
         if shape is None:
             raise ValueError(f"{self.name}: {self.why_not(quick=quick)}")
@@ -87,7 +88,7 @@ def gaussian(shape: Shape, rng: np.random.Generator, _: Path, *, noise: float = 
 def clustered(
     shape: Shape, rng: np.random.Generator, _: Path, *, separation: str, spread: float, noise: float = 0.0
 ) -> System:
-    """Four clusters of rows that vary by `spread` (the paper), with noise in b or without."""
+    """Four clusters of rows that vary by `spread` (as in the paper), with or without noise in b."""
     if noise:
         A, b, _x, _labels = clustered_system(*shape, 4, separation, "b", noise, rng, spread=spread)
         return System(A, b, None)
@@ -95,7 +96,7 @@ def clustered(
 
 
 def decaying(shape: Shape, rng: np.random.Generator, _: Path, *, condition: float, noise: float = 0.0) -> System:
-    """Singular values that fall geometrically from 1 to 1 / `condition`."""
+    """Singular values that decay geometrically from 1 to 1 / `condition`."""
     values = condition ** -np.linspace(0.0, 1.0, shape[1])
     return _with_right_side(with_spectrum(shape, values, rng), rng, noise)
 
@@ -108,7 +109,7 @@ def outliers(shape: Shape, rng: np.random.Generator, _: Path, *, n_outliers: int
 
 
 def with_spectrum(shape: Shape, values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return ``G diag(values) V'`` with G normal and V orthogonal, made in place, a few rows at a time.
+    """Return ``G diag(values) V'`` with G Gaussian and V orthogonal, computed in place, a few rows at a time.
 
     V is the cosine transform with random signs, so nothing costs more than ``n p log(p)``. The singular values of
     G / sqrt(n) lie between ``1 - sqrt(p/n)`` and ``1 + sqrt(p/n)``: those of A are `values` up to these factors.
@@ -135,7 +136,7 @@ def _with_right_side(A: Any, rng: np.random.Generator, noise: float) -> System:
 
 
 def corrupted(shape: Shape, rng: np.random.Generator, _: Path, *, share: float = 0.02) -> System:
-    """Replace `share` of the b of a normal system by garbage ten times as large; to reach is the clean solution."""
+    """Replace the fraction `share` of the b of a Gaussian system by outliers; the solution is that without them."""
     A, b, x = gaussian_system(*shape, rng)
     wrong = rng.choice(shape[0], round(share * shape[0]), replace=False)
     b[wrong] = 10.0 * np.std(b) * rng.standard_normal(len(wrong))
@@ -143,12 +144,12 @@ def corrupted(shape: Shape, rng: np.random.Generator, _: Path, *, share: float =
 
 
 def random_csr(shape: Shape, rng: np.random.Generator, _: Path, *, density: float) -> System:
-    """Rows with the same number of normal entries in random columns (two in the same place count as one)."""
+    """Rows with the same number of Gaussian entries in random columns (two in the same place are added)."""
     from scipy import sparse
 
     n_rows, n_columns = shape
     per_row = max(1, round(density * n_columns))
-    columns = rng.integers(0, n_columns, n_rows * per_row, dtype=np.int32)  # scikit-learn takes no wider indices
+    columns = rng.integers(0, n_columns, n_rows * per_row, dtype=np.int32)  # scikit-learn needs 32-bit indices
     starts = np.arange(0, n_rows * per_row + 1, per_row, dtype=np.int32)
     A = sparse.csr_array((rng.standard_normal(n_rows * per_row), columns, starts), shape=shape)
     A.sum_duplicates()
@@ -156,10 +157,10 @@ def random_csr(shape: Shape, rng: np.random.Generator, _: Path, *, density: floa
 
 
 def tomography(shape: Shape, _: np.random.Generator, __: Path) -> System:
-    """Parallel-beam CT of two discs in a square picture of ``side`` pixels a side from ``n_angles`` angles.
+    """Parallel-beam tomography of two discs in a square image of ``side`` x ``side`` pixels, from ``n_angles`` angles.
 
-    A row is a strip of the detector at one angle; a pixel counts for the two strips next to where its centre falls,
-    in proportion. Strips that no pixel falls on are left out.
+    A row is a strip of the detector at one angle. Each pixel is divided between the two strips nearest to the
+    projection of its centre, by linear interpolation. Strips without pixels are left out.
     """
     from scipy import sparse
 
@@ -184,7 +185,7 @@ def tomography(shape: Shape, _: np.random.Generator, __: Path) -> System:
 
 
 def from_file(_: Shape, rng: np.random.Generator, __: Path, *, name: str, rhs: str = "") -> System:
-    """Return a matrix of the shared folder, with its own right-hand side or a consistent one."""
+    """Read a matrix from the data folder, with its own right-hand side or a consistent one."""
     A = load_matrix(SHARED / name)
     if not rhs:
         return _with_right_side(A.astype(float), rng, 0.0)
@@ -192,7 +193,7 @@ def from_file(_: Shape, rng: np.random.Generator, __: Path, *, name: str, rhs: s
 
 
 def npy_file(shape: Shape, rng: np.random.Generator, folder: Path, *, noise: float = 0.0) -> System:
-    """Write a normal system to a .npy file; it is never in memory as a whole."""
+    """Write a Gaussian system to a .npy file, without holding it in memory."""
     path = folder / "A.npy"
     A = np.lib.format.open_memmap(path, mode="w+", dtype=np.float64, shape=shape)
     x = rng.standard_normal(shape[1])
@@ -241,7 +242,7 @@ def _spectrum_cases() -> list[Case]:
 
 
 def _noisy_cases() -> list[Case]:
-    well, ill = 1.3, 1.5  # what to reach below and above a condition of 100
+    well, ill = 1.3, 1.5  # targets for condition numbers below 100, and from 100 on
     full, quick, paper, quick_paper = (50_000, 1_000), (2_000, 60), (10_000, 1_000), (1_000, 60)
     kinds: list[tuple[str, Callable[..., System], Shape, Shape, float]] = [
         ("gaussian", gaussian, full, quick, well),
@@ -255,7 +256,7 @@ def _noisy_cases() -> list[Case]:
         for name, build, *shapes, target in kinds
         for noise in (0.01, 0.1)
     ]
-    # Where the normal equations break down. More noise would leave no figure of x to LAPACK either.
+    # Here the normal equations break down. With more noise, LAPACK would not find a single digit of x either.
     hard = partial(decaying, condition=1e8, noise=1e-9)
     return [*cases, Case("noisy-decaying-1e8", "noisy", hard, full, quick, ill)]
 
@@ -294,7 +295,7 @@ CORPUS: dict[str, Case] = {
         Case("file-npy-noisy-10%", "file", partial(npy_file, noise=0.1), (250_000, 1_000), None, 1.0),
     )
 }
-# Our time is to grow by less than this from the first case to the second.
+# The time of rowsolve should grow by less than this factor from the first case to the second.
 GROWTH = ("gaussian-20000x1000", "gaussian-200000x1000", 1.2)
 
 

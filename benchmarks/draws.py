@@ -1,7 +1,7 @@
-"""Random small systems of many kinds, each made from a seed and an index alone.
+"""Random small systems of many kinds.
 
-`draw(seed, index)` is one of them. The kind of A goes round with the index; all else (size, b, storage, tolerance,
-start) is drawn. `draw_bounded` does the same with bounds on x.
+`draw(seed, index)` returns one of them, which depends on nothing else. The index determines the kind of A (modulo their
+number); size, b, storage, tolerance and x0 are drawn. `draw_bounded` does the same with bounds on x.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scipy.interpolate import BSpline
 
 Rng = np.random.Generator
 Make = Callable[[Rng, int, int], Any]
-SIZES: dict[str, str] = {}  # what a kind asks of its size
+SIZES: dict[str, str] = {}  # the shapes of each kind
 KINDS: dict[str, Make] = {}
 
 
@@ -27,9 +27,9 @@ class Draw:
     Attributes
     ----------
     wild : ndarray of bool or None
-        The rows whose b was made grossly wrong while the others agree: to leave these out is right.
+        The rows whose b was replaced by outliers, if the other rows are consistent: leaving them out is correct.
     options : dict
-        For `rowsolve.solve`.
+        Options of `rowsolve.solve`.
     """
 
     kind: str
@@ -49,7 +49,7 @@ class Draw:
 
 
 def kind(name: str, size: str = "any") -> Callable[[Make], Make]:
-    """Register a kind of A; `size` says what shapes it comes in."""
+    """Return a decorator that registers a kind of A; `size` determines its shapes."""
 
     def register(make: Make) -> Make:
         KINDS[name], SIZES[name] = make, size
@@ -292,7 +292,7 @@ def _pairs(rng, n, p):
 
 @kind("rare-columns", "many")
 def _rare_columns(rng, n, p):
-    """Build columns some of which are zero but in a few rows."""
+    """Build a matrix in which every second column is zero except in a few rows."""
     A = rng.standard_normal((n, p))
     for j in range(0, p, 2):
         A[:, j] *= rng.random(n) < 10.0 ** rng.uniform(-3.3, -1)
@@ -311,14 +311,14 @@ def _wide_units(rng, n, p):
 
 @kind("wide-table", "wide")
 def _wide_table(rng, n, p):
-    """Build a small table with more levels of text than rows: an intercept, some large numbers, zeros and ones."""
+    """Build a small table with more levels than rows: an intercept, some large numbers, and dummy variables."""
     numbers = rng.standard_normal((n, 3)) * 10.0 ** rng.uniform(0, 10, 3)
     return np.hstack([np.ones((n, 1)), numbers, np.eye(n), _one_hot_block(rng, n, p)])
 
 
 @kind("grid")
 def _grid(rng, n, p):
-    """Build the second differences of a square, or the points within it between its corners."""
+    """Build the Laplacian of a square grid, or bilinear interpolation at random points in it."""
     side = max(2, int(np.sqrt(p)))
     if rng.random() < 0.5:
         line = sparse.diags_array([1.0, -2.0, 1.0], offsets=[-1, 0, 1], shape=(side, side))
@@ -335,7 +335,7 @@ def _grid(rng, n, p):
 
 
 def _shape(rng: Rng, size: str) -> tuple[int, int]:
-    """Draw a shape: mostly up to 600 x 60, now and then up to 5,000 x 200."""
+    """Draw a shape: in most cases up to 600 x 60, sometimes up to 5,000 x 200."""
     large = rng.random() < 0.05
     p = int(np.exp(rng.uniform(0, np.log(201 if large else 61))))
     tall = int(np.exp(rng.uniform(np.log(p + 1), np.log(5000 if large else 601 + p))))
@@ -349,7 +349,7 @@ def _shape(rng: Rng, size: str) -> tuple[int, int]:
 
 
 def _unit(s: np.ndarray) -> np.ndarray:
-    """Return `s` with a standard deviation of 1, or with entries of about 1."""
+    """Return `s` scaled to a standard deviation of 1, or to entries of size 1 if it is constant."""
     size = np.abs(s).max(initial=0.0)
     s = s / size if size > 0 else s
     return s / (np.std(s) or 1.0)
@@ -376,7 +376,7 @@ _SHARES /= _SHARES.sum()
 
 
 def _side(rng: Rng, A: Any, k: int) -> tuple[str, np.ndarray, np.ndarray | None]:
-    """Draw b, of k columns."""
+    """Draw b with k columns."""
     n, p = A.shape
     x = rng.standard_normal((p, k))
     x = rng.choice([x, np.ones((p, k)), np.round(3 * x), x * (rng.random((p, k)) < 0.3)])
@@ -393,7 +393,7 @@ def _side(rng: Rng, A: Any, k: int) -> tuple[str, np.ndarray, np.ndarray | None]
 
 
 def _stored(rng: Rng, A: Any) -> Any:
-    """Draw a way to store A."""
+    """Return A in a random storage format."""
     if sparse.issparse(A):
         return A
     largest = np.abs(A).max(initial=0.0)
@@ -426,12 +426,12 @@ def draw(seed: int, index: int) -> Draw:
     if rng.random() < 0.1:
         options["check"] = "full"
     if k == 1 and "damp" not in options and side != "censored" and rng.random() < (0.1 if wild is None else 0.5):
-        options["outliers"] = "drop"  # of what is censored, the rest may well agree
+        options["outliers"] = "drop"  # not for censored b, where the other rows may be consistent
     return Draw(name, side, A, b, wild, options)
 
 
 def _start(rng: Rng, A: Any, b: np.ndarray) -> np.ndarray:
-    """Draw an x0 of about the size that x has."""
+    """Draw an x0 of about the size of x."""
     size = (np.abs(b).max(initial=0.0) or 1.0) / (abs(A).max() or 1.0)
     return size * 10.0 ** rng.uniform(-2, 2) * rng.standard_normal((A.shape[1], *b.shape[1:]))
 

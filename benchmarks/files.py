@@ -1,18 +1,18 @@
-"""Solve a system that is in a file within 300 MB of memory, against scipy's lsqr on the same file mapped into memory.
+"""Compare a solve of a file within 300 MB of memory with scipy's lsqr on the same file mapped into memory.
 
     make bench-files                          # 2 GB, some minutes: benchmarks/results/files.json
     make bench-files ARGS="--quick"           # 190 MB: files-quick.json
-    make bench-files ARGS="--passes"          # 2 GB: what one pass takes beside the library of each format
+    make bench-files ARGS="--passes"          # 2 GB: one pass compared with the library of each format
     make bench-files ARGS="--passes --quick"  # 200 MB, without gzip and CSV, less than a minute
 
-Every run is a process of its own, watched from outside: its peak of anonymous memory is polled from /proc, and what
-the process took before it began to solve (interpreter, libraries, compiled kernels) is told apart. Times are those of
-the solve alone. lsqr gets the loosest tolerance that reaches the asked true error; what it reads is counted by products
-with A. The files have been written just before, so that they are in the cache of the system, if they fit there.
+Each run is a separate process. Its peak of anonymous memory is polled from /proc; the memory that it used before the
+solve (interpreter, libraries, compiled kernels) is subtracted. Times are those of the solve alone. lsqr gets the
+loosest tolerance that reaches the true error; the bytes that it reads are computed from the number of products with A.
+The files were written just before, so they are in the cache of the operating system if they fit there.
 
-With --passes, the library of each format reads its file once, from the first row to the last; rowsolve makes one pass
-over the same file, in turns with it, and solves a noisy system in a process of its own. Times are the least of some.
-What was measured before in the other way stays in the file of results.
+With --passes, the library of each format reads its file once, from the first row to the last; in turns with it,
+rowsolve makes one pass over the same file. A noisy system is solved in a separate process. Times are the minimum of
+several runs. Results of the other kind, with or without --passes, are kept in the results file.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from rowsolve.sources import StoredRows, open_store
 RESULTS = Path(__file__).parent / "results"
 ERROR = 1e-6
 FORMATS = ("npy", "h5", "zarr", "parquet")
-TINY = (400, 8)  # to import and compile before anything is measured
-PIECE = 5000  # rows that are made at a time
+TINY = (400, 8)  # a system that is solved first, to import and compile
+PIECE = 5000  # rows generated at a time
 POLL = 0.002  # seconds
 LAYOUTS = (
     "contiguous.h5", "chunked.h5", "gzip.h5", "auto.zarr", "plain.parquet", "dictionary.parquet", "lines.csv",
 )  # fmt: skip
-QUICK_LAYOUTS = tuple(layout for layout in LAYOUTS if layout not in ("gzip.h5", "lines.csv"))  # those take longest
+QUICK_LAYOUTS = tuple(layout for layout in LAYOUTS if layout not in ("gzip.h5", "lines.csv"))  # the slowest
 ROW_GROUP = 131_072  # rows
 AT_ONCE = 4e6  # bytes that a library reads in one call
 TURNS = 3
@@ -58,7 +58,7 @@ THREADS = 2
 
 
 def make(folder: Path, shape: tuple[int, int], noise: float, endings: Sequence[str] = FORMATS[1:]) -> None:
-    """Write a normal system, with and without noise in b, as .npy and with these `endings`; and the solutions."""
+    """Write a Gaussian system, with and without noise in b, as .npy and with these `endings`; and the solutions."""
     rng, (n, p) = np.random.default_rng(0), shape
     A = np.lib.format.open_memmap(folder / "A.npy", mode="w+", dtype=float, shape=shape)
     x, b = rng.standard_normal(p), np.empty(n)
@@ -78,7 +78,7 @@ def make(folder: Path, shape: tuple[int, int], noise: float, endings: Sequence[s
 
 
 def ours(folder: Path, ending: str, case: str, memory: str) -> dict[str, Any]:
-    """Solve with rowsolve; compiling and importing come before."""
+    """Solve with rowsolve, after imports and compilation."""
     for method in ("direct", "refined"):
         rowsolve.solve(folder / f"tiny.{ending}", np.arange(float(TINY[0])), method, rng=0)
     _say_ready()
@@ -105,7 +105,7 @@ def lsqr(folder: Path, case: str, setting: float) -> dict[str, Any]:
 
 
 def write_layouts(folder: Path, name: str) -> None:
-    """Write the array `name` as users of each library would: chunks and packing as they come."""
+    """Write the array `name` with the defaults of each library for chunks and compression."""
     import h5py
     import pyarrow as pa
     import zarr
@@ -156,14 +156,14 @@ def _read_slices(array: Any) -> None:
 
 
 def pass_over(path: Path, memory: str) -> None:
-    """Bring all rows of a file into memory once, as methods take them."""
+    """Read all rows of a file once, in the pieces that methods use."""
     with open_store(path) as store, opened_system(store, np.ones(store.shape[0]), memory, THREADS) as (source, b, _):
         kind = StoredSystem if isinstance(source, StoredRows) else System
         assert sum(piece.n_rows for piece in kind(source, b, Clock(), THREADS, 0.0, None).pieces()) == b.size
 
 
 def take_turns(folder: Path, ending: str, memory: str) -> dict[str, Any]:
-    """Return the least seconds of the library and of our pass over A, and the words of what was refused."""
+    """Return the minimum times of the library and of a pass of rowsolve, or the error if the memory is too small."""
     read_once(folder / f"tiny.{ending}")
     pass_over(folder / f"tiny.{ending}", memory)
     _say_ready()
@@ -181,7 +181,7 @@ def take_turns(folder: Path, ending: str, memory: str) -> dict[str, Any]:
 
 
 def compare_passes(folder: Path, layouts: Sequence[str], memory: str) -> list[dict[str, Any]]:
-    """Return what the library, a pass, and the solve of a noisy system take, for each layout."""
+    """Return the times of the library, of a pass, and of the solve of a noisy system, for each layout."""
     x, runs = np.load(folder / "x-noisy.npy"), []
     for ending in layouts:
         run = {"layout": ending, **watched("--turns", str(folder), ending, memory)}
@@ -194,13 +194,13 @@ def compare_passes(folder: Path, layouts: Sequence[str], memory: str) -> list[di
 
 
 def passes_as_table(found: dict[str, Any]) -> Table:
-    """Return what passes take for the terminal."""
-    table = Table(title=f"{found['rows']:,} x {found['columns']:,} in files, {found['memory']} allowed")
+    """Return the times of the passes as a table for the terminal."""
+    table = Table(title=f"{found['rows']:,} x {found['columns']:,} in files, within {found['memory']}")
     for name in ("file", "library (s)", "pass / library", "solve / library", "memory (MB)", "true error"):
         table.add_column(name, justify="left" if name == "file" else "right")
     for run in found["runs"]:
         if "refused" in run:
-            table.add_row(run["layout"], f"{run['library']:.3g}", "refused")
+            table.add_row(run["layout"], f"{run['library']:.3g}", "error")
             table.caption = run["refused"]
             continue
         table.add_row(
@@ -215,11 +215,11 @@ def _say_ready() -> None:
 
 
 def watched(*arguments: str) -> dict[str, Any]:
-    """Run this file with `arguments` in a process of its own; return what it found, with its peak of memory."""
+    """Run this file with `arguments` in a separate process; return its results, with its peak of memory."""
     command = [sys.executable, __file__, *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        process.stdout.readline()  # it is ready
+        process.stdout.readline()  # printed when the process is ready
         before = peak = _anonymous(process.pid)
         while process.poll() is None and not _has_said(process):
             peak = max(peak, _anonymous(process.pid))
@@ -235,7 +235,7 @@ def _has_said(process: subprocess.Popen[str]) -> bool:
 
 
 def _anonymous(pid: int) -> float:
-    """Return the bytes of memory of a process that are in no file."""
+    """Return the anonymous memory of a process in bytes."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
     except OSError:
@@ -244,7 +244,7 @@ def _anonymous(pid: int) -> float:
 
 
 def compare(folder: Path, case: str, memory: str, repeats: int) -> list[dict[str, Any]]:
-    """Run everybody on one right-hand side; the least time counts."""
+    """Run all solvers on one right-hand side; the minimum time counts."""
     x = np.load(folder / f"x-{case}.npy")
 
     def judged(name: str, *arguments: str) -> dict[str, Any]:
@@ -257,7 +257,7 @@ def compare(folder: Path, case: str, memory: str, repeats: int) -> list[dict[str
         setting /= 10.0
     entries = [("scipy lsqr, .npy mapped", ("--lsqr", str(folder), case, str(setting)))]
     entries += [(f"rowsolve, .{ending}", ("--ours", str(folder), ending, case, memory)) for ending in FORMATS]
-    # The two that are compared by time take turns; the other formats are there for the answer and the memory.
+    # The two that are compared by time run in turns; the other formats show the error and the memory.
     rounds = [[judged(name, *arguments) for name, arguments in entries[:2]] for _ in range(repeats)]
     others = [(judged(name, *arguments),) for name, arguments in entries[2:]]
     return [
@@ -267,10 +267,10 @@ def compare(folder: Path, case: str, memory: str, repeats: int) -> list[dict[str
 
 
 def as_table(found: dict[str, Any]) -> Table:
-    """Return the results for the terminal."""
-    table = Table(title=f"{found['rows']:,} x {found['columns']:,} in files, {found['memory']} allowed")
-    for name in ("b", "who", "seconds", "read (GB)", "memory (MB)", "true error", "how it ended"):
-        table.add_column(name, justify="left" if name in ("b", "who", "how it ended") else "right")
+    """Return the results as a table for the terminal."""
+    table = Table(title=f"{found['rows']:,} x {found['columns']:,} in files, within {found['memory']}")
+    for name in ("b", "solver and file", "seconds", "read (GB)", "memory (MB)", "true error", "status"):
+        table.add_column(name, justify="left" if name in ("b", "solver and file", "status") else "right")
     for run in found["runs"]:
         table.add_row(
             run["case"], run["name"], f"{run['seconds']:.3g}", f"{run['bytes'] / 1e9:.3g}",
@@ -280,10 +280,10 @@ def as_table(found: dict[str, Any]) -> Table:
 
 
 def main() -> None:
-    """Make the files, race, write the results."""
+    """Write the files, run the comparison, and write the results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="190 MB instead of 2 GB, 150 MB allowed instead of 300")
-    parser.add_argument("--folder", type=Path, help="a folder with room for four such files")
+    parser.add_argument("--quick", action="store_true", help="190 MB instead of 2 GB, within 150 MB instead of 300")
+    parser.add_argument("--folder", type=Path, help="folder for the files, with space for four of them")
     parser.add_argument("--ours", nargs=4, help=argparse.SUPPRESS)
     parser.add_argument("--lsqr", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--passes", action="store_true", help="compare one pass with the library of each format")
@@ -296,14 +296,14 @@ def main() -> None:
     before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     with tempfile.TemporaryDirectory(dir=asked.folder) as name:
         result = passes(Path(name), quick=asked.quick) if asked.passes else solves(Path(name), quick=asked.quick)
-    # Each way of measuring leaves the results of the other alone.
+    # The results of the other kind are kept.
     kept = {**before, "passes": result} if asked.passes else {**result, "passes": before.get("passes")}
     path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     Console(highlight=False).print(passes_as_table(result) if asked.passes else as_table(result))
 
 
 def in_a_process_of_its_own(asked: argparse.Namespace) -> dict[str, Any]:
-    """Return what is to be measured in this process, which another one watches."""
+    """Return the results of the measurement in this process, whose memory another process observes."""
     folder = Path((asked.ours or asked.lsqr or asked.turns)[0])
     if asked.turns:
         return take_turns(folder, *asked.turns[1:])
@@ -311,7 +311,7 @@ def in_a_process_of_its_own(asked: argparse.Namespace) -> dict[str, Any]:
 
 
 def solves(folder: Path, *, quick: bool) -> dict[str, Any]:
-    """Return what solving takes, against lsqr."""
+    """Return the results of the solves, by rowsolve and by lsqr."""
     shape, memory, repeats = ((60_000, 400), "150MB", 1) if quick else ((250_000, 1_000), "300MB", 3)
     make(folder, shape, noise=0.1)
     runs = [run for case in ("consistent", "noisy") for run in compare(folder, case, memory, repeats)]
@@ -321,7 +321,7 @@ def solves(folder: Path, *, quick: bool) -> dict[str, Any]:
 
 
 def passes(folder: Path, *, quick: bool) -> dict[str, Any]:
-    """Return what one pass takes, against the library of each format."""
+    """Return the times of a pass of rowsolve and of the library of each format."""
     shape, memory = ((100_000, 250), "300MB") if quick else ((1_000_000, 250), "300MB")
     make(folder, shape, noise=0.1, endings=())
     for name in ("A", "tiny"):

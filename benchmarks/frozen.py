@@ -1,11 +1,11 @@
-"""Does a change of the code change what `solve` returns? Some hundred systems of all kinds, bit for bit.
+"""Check that a change of the code does not change the results of `solve`, bit for bit, on some hundred systems.
 
     make frozen ARGS="--save before.json"     # then change the code
-    make frozen ARGS="--compare before.json"  # lists each solve whose x, status or counts differ
+    make frozen ARGS="--compare before.json"  # list each solve whose x, status or counts differ
 
-A record keeps for each solve a digest of x, the status, the method, the rank, the error estimate, the rows read and the
-events that the callback got. Messages are kept as well and compared with --words. Bits depend on the machine and on the
-libraries: compare only what one machine has made.
+A record contains for each solve a digest of x, the status, the method, the rank, the error estimate, the rows read and
+the events passed to the callback. Messages are recorded as well and compared with --words. The last bits depend on the
+machine and on the libraries: compare only records of the same machine.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ Case = tuple[str, dict[str, Any]]
 
 
 def rng_of(name: str) -> np.random.Generator:
-    """Return a generator that depends on the name alone."""
+    """Return a generator seeded with the name."""
     return np.random.default_rng(list(name.encode()))
 
 
 def gaussian(shape: tuple[int, int], name: str) -> np.ndarray:
-    """Return a normal matrix."""
+    """Return a Gaussian matrix."""
     return rng_of(name).standard_normal(shape)
 
 
 def right(A: Any, name: str, noise: float = 0.0, sides: int = 0) -> np.ndarray:
-    """Return one right-hand side or several, with noise."""
+    """Return one or several right-hand sides, with noise."""
     rng = rng_of(name)
     b = A @ rng.standard_normal((A.shape[1], sides) if sides else A.shape[1])
     return b + noise * np.std(b) * rng.standard_normal(b.shape)
@@ -93,7 +93,7 @@ def in_memory() -> Iterator[Case]:
 
 
 def by_method() -> Iterator[Case]:
-    """Yield solves by each method, dense and sparse, that agree and that do not."""
+    """Yield solves by each method, of dense and sparse systems, consistent and not."""
     A, S = (
         gaussian((5000, 120), "methods"),
         sparse.random_array((5000, 120), density=0.1, rng=rng_of("S"), format="csr"),
@@ -109,7 +109,7 @@ def by_method() -> Iterator[Case]:
 
 
 def others() -> Iterator[Case]:
-    """Yield solves of other sorts: outliers, limits, tolerances."""
+    """Yield solves with outliers, other tolerances and extreme scales."""
     A = gaussian((9000, 80), "others")
     b = right(A, "others")
     wild = b.copy()
@@ -125,7 +125,7 @@ def others() -> Iterator[Case]:
 
 
 def from_files(folder: Path) -> Iterator[Case]:
-    """Yield solves of files and streams within little memory."""
+    """Yield solves of files and streams within a memory limit."""
     A = gaussian((40_000, 60), "files")
     noisy, exact = right(A, "files", 0.1), right(A, "files")
     for ending in ("npy", "h5", "zarr", "parquet", "csv"):
@@ -140,14 +140,14 @@ def from_files(folder: Path) -> Iterator[Case]:
 
 
 def record_of(options: dict[str, Any]) -> dict[str, Any]:
-    """Solve, and return what must not change."""
+    """Solve, and return the results that must not change."""
     events: list[tuple[str, int]] = []
     A, b = options.pop("A"), options.pop("b")
     try:
         found = rowsolve.solve(
             A, b, rng=5, callback=lambda event: events.append((event.stage, event.rows_read)), **options
         )
-        again = rowsolve.solve(A, b, rng=5, **options)  # without a callback small systems take the short way
+        again = rowsolve.solve(A, b, rng=5, **options)  # without a callback, `solve_at_once` solves small systems
     except (ValueError, TypeError) as error:
         return {"error": type(error).__name__, "message": str(error)}
     return {
@@ -159,7 +159,7 @@ def record_of(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def facts_of(solution: rowsolve.Solution) -> dict[str, Any]:
-    """Return a digest of x, and what else a solve returns that does not depend on time."""
+    """Return a digest of x, and all other results that do not depend on time."""
     off = _digest(solution.rows_off.tobytes()) if solution.rows_off.size else ""
     errors = [float(each).hex() for each in solution.error_estimates]
     return {
@@ -174,7 +174,7 @@ def _digest(data: Any) -> str:
 
 
 def record(only: str) -> dict[str, Any]:
-    """Solve all of them."""
+    """Solve all systems whose name contains `only`."""
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         for cases in (in_memory(), by_method(), others(), from_files(Path(folder))):
@@ -185,7 +185,7 @@ def record(only: str) -> dict[str, Any]:
 
 
 def differences(before: dict[str, Any], now: dict[str, Any], *, words: bool) -> list[str]:
-    """Return a line for each solve that differs."""
+    """Return one line for each solve that differs."""
     lines = []
     for name in sorted(before.keys() | now.keys()):
         one, other = dict(before.get(name, {})), dict(now.get(name, {}))
@@ -205,12 +205,12 @@ def _described(key: str, one: Any, other: Any) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Save a record, or compare one."""
+    """Save a record, or compare with one; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--save", type=Path, help="where to write the record")
-    parser.add_argument("--compare", type=Path, help="a record that was saved before")
+    parser.add_argument("--save", type=Path, help="write a record to this file")
+    parser.add_argument("--compare", type=Path, help="compare with the record in this file")
     parser.add_argument("--words", action="store_true", help="compare messages too")
-    parser.add_argument("--only", default="", help="only solves whose name has this in it")
+    parser.add_argument("--only", default="", help="only solves whose name contains this text")
     args = parser.parse_args(argv)
     now = record(args.only)
     if args.save:

@@ -1,12 +1,11 @@
-"""Microseconds a greedy step: jl, cluster-jl and greedy against the plain randomized step, in one run.
+"""Compare the time of a greedy step (jl, cluster-jl, greedy) with that of a step of `randomized`.
 
     make bench-greedy
 
-All take steps on the same 10,000 x 1,000 system, in turns; the least of several repeats counts. A sketched step scores
-`n_candidates` rows by their sketches and reads two rows of A, a plain step reads one, `greedy` reads all candidates.
-Preparation (clusters, sketches, alias tables) is outside the clock and has a column of its own, in milliseconds.
-Clusters of no more than `n_candidates` rows are scored whole: with 16 of them a step looks at some 625 rows, with 64 at
-156.
+All methods take steps on the same 10,000 x 1,000 system, in turns; the minimum of several repeats counts. A step of jl
+scores `n_candidates` rows by their sketches and reads two rows of A; a step of `randomized` reads one, and `greedy`
+reads all candidates. The preparation (clusters, sketches, alias tables) is timed separately, in milliseconds. Of a
+cluster with at most `n_candidates` rows, all rows are scored: about 625 in each step with 16 clusters, 156 with 64.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ METHODS = [
 
 
 class Steps:
-    """A method, ready to take steps."""
+    """A method and its state."""
 
     def __init__(self, method, A, b):
         self.method, self.system = method, System(open_rows(A), b, threads=available_cores())
@@ -46,13 +45,13 @@ class Steps:
         self.take(8)
 
     def prepare(self):
-        """Return the milliseconds of a preparation."""
+        """Prepare the method again; return the time in milliseconds."""
         started = time.perf_counter()
         self.method.prepare(self.system, np.random.default_rng(0))
         return 1e3 * (time.perf_counter() - started)
 
     def take(self, n_steps):
-        """Return the microseconds of a step."""
+        """Take steps; return the time of one in microseconds."""
         started = time.perf_counter()
         self.method.advance(self.plan, self.iterates, n_steps * self.plan.rows_per_step, self.rng, self.drops)
         return 1e6 * (time.perf_counter() - started) / n_steps
@@ -68,7 +67,7 @@ def main():
     runs = [Steps(method, A, b) for method in METHODS]
     steps = np.min([[run.take(STEPS) for run in runs] for _ in range(REPEATS)], axis=0)
     preparations = np.min([[run.prepare() for run in runs] for _ in range(3)], axis=0)
-    print(f"{N_ROWS:,} x {N_COLUMNS:,} float64, least of {REPEATS}; a step in microseconds and in plain steps")
+    print(f"{N_ROWS:,} x {N_COLUMNS:,} float64, minimum of {REPEATS}; step in microseconds; ratio to the first line")
     print(f"{'method':<62}{'step':>8}{'ratio':>8}{'prepare (ms)':>14}")
     for run, step, preparation in zip(runs, steps, preparations, strict=True):
         print(f"{run!s:<62}{step:>8.2f}{step / steps[0]:>7.1f}x{preparation:>14.1f}")

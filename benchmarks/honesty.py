@@ -1,13 +1,14 @@
-"""Is `rowsolve.solve` right on whatever comes? Random small systems of many kinds, each judged against LAPACK.
+"""Compare `rowsolve.solve` with LAPACK on random small systems of many kinds.
 
     make honesty ARGS="--seed 1 --count 2000"
     make honesty ARGS="--bounds --count 500"
     make honesty ARGS="--seed 1 --only 1234"
 
-A failure is an exception, a warning, NaN in x, or a status CONVERGED whose x is further from the solution than 5 rtol
-(with bounds: whose cost is above that of scipy). Any makes the exit code 1. See `draws.py` for the systems and
-`judge.py` for the rules. *short*: the status is PRECISION, but the data allow far more than was reached. *low* and
-*high* are the shares of estimates below a third of the true error and above 30 times it.
+A draw fails if `solve` raises an error, warns, returns NaN, or returns the status CONVERGED with an x whose relative
+error is above 5 rtol (with bounds: whose cost is above that of scipy). The exit code is 1 if any draw fails. The
+systems are in `draws.py`, the rules in `judge.py`. In the table, *short* counts statuses PRECISION although the data
+allow a much smaller error; *low* and *high* are the fractions of error estimates below 1/3 and above 30 times the true
+error.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from judge import FAIR, Verdict, judge, judge_bounded
 
 
 def verdict_of(seed: int, index: int, *, bounds: bool = False) -> Verdict:
-    """Draw a system, solve it, judge the answer."""
+    """Draw a system, solve it, and judge the solution."""
     one = (draw_bounded if bounds else draw)(seed, index)
     if bounds:
         return judge_bounded(one.A, one.b, one.options, kind=one.kind, index=index, what=str(one))
@@ -52,7 +53,7 @@ def row_of(name: str, verdicts: list[Verdict]) -> str:
 
 
 def report(verdicts: list[Verdict]) -> None:
-    """Print the table, and what failed."""
+    """Print the table, and the draws that failed."""
     print(
         f"{'kind':<18}{'draws':>6}{'conv':>7}{'prec':>7}{'other':>7}{'wrong':>7}{'NaN':>5}{'raised':>7}{'warn':>6}{'short':>6}"
         f"{'low':>6}{'median':>8}{'high':>6}{'ms':>9}{'most ms':>9}"
@@ -67,35 +68,35 @@ def report(verdicts: list[Verdict]) -> None:
     for one in failed:
         print(line_of(one, one.failures))
     noted = sorted((one for one in verdicts if one.notes and not one.failures), key=badness)
-    print(f"\n{len(noted)} more stopped short, or have a low estimate or none; the worst twenty:")
+    print(f"\n{len(noted)} others stopped short, or have a low error estimate or none; the worst twenty:")
     for one in noted[:20]:
         print(line_of(one, one.notes))
 
 
 def badness(one: Verdict) -> float:
-    """Return a key that puts those first that stopped short, then the lowest estimates."""
+    """Return a sort key: draws that stopped short first, then the lowest estimates."""
     if any(note.startswith("SHORT") for note in one.notes):
         return -1.0
     return one.ratio if np.isfinite(one.ratio) else 1.0
 
 
 def line_of(one: Verdict, reasons: list[str]) -> str:
-    """Return what there is to know of a draw, in a line."""
+    """Return one line on a draw."""
     sure = f"cond {one.condition:.0e} rank {one.rank}{'' if one.determined else ' in doubt'}"
     words = f"{'; '.join(reasons)} | {one.what} | {sure}"
     return f"{one.index:>6} {one.kind:<17} {one.status or '-':<10} {one.method:<10} {words}"
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run what is asked for; return 1 if anything is wrong."""
+    """Run the draws; return 1 if any fails."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--count", type=int, default=2000)
-    parser.add_argument("--start", type=int, default=0, help="the first index")
-    parser.add_argument("--only", type=int, action="append", help="this index only (may be repeated)")
-    parser.add_argument("--kind", action="append", help="this kind only (may be repeated)")
-    parser.add_argument("--bounds", action="store_true", help="systems with bounds on x, against scipy")
-    parser.add_argument("--json", type=Path, help="write every verdict to this file")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the draws (%(default)s)")
+    parser.add_argument("--count", type=int, default=2000, help="number of draws (%(default)s)")
+    parser.add_argument("--start", type=int, default=0, help="first index")
+    parser.add_argument("--only", type=int, action="append", help="only this index (may be repeated)")
+    parser.add_argument("--kind", action="append", help="only this kind (may be repeated)")
+    parser.add_argument("--bounds", action="store_true", help="draw systems with bounds on x, and compare with scipy")
+    parser.add_argument("--json", type=Path, help="write all verdicts to this file")
     args = parser.parse_args(argv)
     make = draw_bounded if args.bounds else draw
     indices = args.only or range(args.start, args.start + args.count)

@@ -1,9 +1,9 @@
-"""Whether an answer of `rowsolve.solve` is right: LAPACK and extended precision tell, and how surely they do.
+"""Judge solutions of `rowsolve.solve` by comparison with LAPACK in extended precision.
 
-The x to compare with is ``x0 + lstsq(A, b - A x0)``, with the rule of numpy for the rank, refined with residuals in
-extended precision, so that it has all digits of float64 where A is not too ill-conditioned for that. Where the rank is
-a matter of taste (no gap in the singular values at the cut, or a rank that depends on the units of columns), there is
-no such x, and the residual is compared instead.
+The reference is ``x0 + lstsq(A, b - A x0)``, with the rank of numpy's rule, refined with residuals in extended
+precision, so that it is accurate to float64 unless A is too ill-conditioned. If the rank is not well determined (no gap
+in the singular values at the threshold, or a rank that depends on the units of the columns), residuals are compared
+instead.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ import rowsolve
 EPS = float(np.finfo(float).eps)
 LONG = np.longdouble
 EPS_LONG = float(np.finfo(LONG).eps)
-TIMES_RTOL = 5.0  # an error of so many tolerances is not met
-GAP = 10.0  # times the cut: a singular value there is surely one
-RANGE = 1e-150  # the package says so: rows, b and x between this and its inverse
-SHORT = 1000.0  # times what the data allow: PRECISION is then not the reason
-ALLOWED_SHORT = 1e-6  # of norm(b)**2: what a status other than CONVERGED may cost
+TIMES_RTOL = 5.0  # times rtol: the error that CONVERGED may have
+GAP = 10.0  # times the threshold of the rank: singular values above this are clearly not zero
+RANGE = 1e-150  # the norms of rows, b and x that are supported: between this and its inverse
+SHORT = 1000.0  # times the error that the data allow, above which PRECISION is not justified
+ALLOWED_SHORT = 1e-6  # times norm(b)**2: the excess cost that a status other than CONVERGED may have
 BLAS = ThreadpoolController()
-FAIR = (1 / 3, 30.0)  # of estimate over error
+FAIR = (1 / 3, 30.0)  # range of the estimate divided by the error
 
 
 @dataclass
 class Reference:
-    """The solution to compare with.
+    """The reference solution.
 
     Attributes
     ----------
     x : ndarray of shape (p, k)
     unit : ndarray of shape (k,)
-        The norms of x that errors are relative to: as in `solve`, at least the rounding of x0; and that of b.
+        The norms to which errors are relative: those of x, but at least the rounding errors of x0 and b.
     residual, norm_b : ndarray of shape (k,)
     largest : float
         The largest singular value of A.
     uncertain : ndarray of shape (k,)
-        How far x may be off, relative to `unit`, by what refinement last changed and what the null space leaves open.
+        A bound on the error of x, relative to `unit`, from the last refinement step and the error of the null space.
     lapack : ndarray of shape (k,)
-        How far an x from LAPACK may be off: ``eps * (cond + cond**2 * residual / (norm(A) * norm(x)))``.
+        A bound on the error of LAPACK's x: ``eps * (cond + cond**2 * residual / (norm(A) * norm(x)))``.
     determined : bool
-        Whether the rank is beyond doubt; else only residuals can be compared.
+        Whether the rank is well determined; otherwise only residuals can be compared.
     eps : float
         The precision of the data.
     """
@@ -69,7 +69,7 @@ class Reference:
 
 @dataclass
 class Verdict:
-    """What was found of one solve. `failures` is empty if nothing is wrong; `notes` are no failures."""
+    """The result of one comparison. `failures` is empty if the solution is correct; `notes` are not failures."""
 
     kind: str
     index: int
@@ -106,7 +106,7 @@ def _rank(s: np.ndarray, shape: tuple[int, int], eps: float = EPS) -> int:
 
 
 def _is_determined(A: np.ndarray, s: np.ndarray, rank: int, eps: float) -> bool:
-    """Tell whether any sensible rule finds this rank: for other cuts, the precision of the data and other units."""
+    """Whether other rules find the same rank: other thresholds, the precision of the data, and other units."""
     if rank == 0:
         return True
     cut = EPS * max(A.shape) * s[0]
@@ -120,8 +120,8 @@ def _is_determined(A: np.ndarray, s: np.ndarray, rank: int, eps: float) -> bool:
 def _refine(A, top, bottom, U, s, Vt, wanted, steps=10):
     """Solve ``r + A y = top, A.T r = bottom`` by steps with residuals in extended precision, after Björck.
 
-    With ``bottom = 0`` y is the least-squares solution of ``A y = top``; with ``top = 0`` r is the least solution of
-    ``A.T r = bottom``. Return the `wanted` one ("r" or "y") and its last relative change, each column by itself.
+    With ``bottom = 0``, y is the least-squares solution of ``A y = top``; with ``top = 0``, r is the minimum-norm
+    solution of ``A.T r = bottom``. Return `wanted` ("r" or "y") and its last relative change for each column.
     """
     A_long, size = A.astype(LONG), s[:, None]
     found = {"r": np.zeros(top.shape, LONG), "y": np.zeros(bottom.shape, LONG)}
@@ -141,10 +141,10 @@ def _refine(A, top, bottom, U, s, Vt, wanted, steps=10):
 
 
 def _least(A, c, U, s, Vt):
-    """Return the shortest of the least-squares solutions of ``A d = c``, the change of the last step, and the doubt.
+    """Return the minimum-norm least-squares solution of ``A d = c``, the last change, and a bound on its error.
 
-    The doubt is what rounding of the factors may do to it: the null space is known to float64 only, unless the rows
-    are independent.
+    The bound is for the rounding of the factors: the null space is computed in float64 only, unless the rows are
+    linearly independent.
     """
     condition, none = s[0] / s[-1], np.zeros((A.shape[1], c.shape[1]))
     if s.size == A.shape[0] < A.shape[1]:
@@ -153,9 +153,9 @@ def _least(A, c, U, s, Vt):
     return *_refine(A, c, none, U, s, Vt, "y"), doubt
 
 
-@BLAS.wrap(limits=1)  # more threads do no good to small matrices, and much harm on a busy machine
+@BLAS.wrap(limits=1)  # for small matrices more threads are not faster, and much slower on a busy machine
 def reference(A: np.ndarray, b: np.ndarray, x0: np.ndarray | None, damp: float, eps: float) -> Reference:
-    """Solve by LAPACK, in units in which nothing leaves the range of float64; `b` and `x0` have k columns."""
+    """Solve by LAPACK, scaled so that nothing overflows or underflows; `b` and `x0` have k columns."""
     unit_A, unit_b = _power_of_two(np.abs(A).max(initial=0.0)), _power_of_two(np.abs(b).max(initial=0.0))
     A, b = A / unit_A, b / unit_b
     if damp:
@@ -173,7 +173,7 @@ def reference(A: np.ndarray, b: np.ndarray, x0: np.ndarray | None, damp: float, 
     x = start + d
     left = np.linalg.norm((b - A_long @ x).astype(float), axis=0)
     norm_d, norm_b = np.linalg.norm(d.astype(float), axis=0), np.linalg.norm(b, axis=0)
-    # From a huge x0 no tiny x can be told from 0, nor from a huge b that is at right angles to A.
+    # If x0 is huge, or b is huge and orthogonal to A, a tiny x cannot be distinguished from 0.
     least = eps * np.maximum(np.linalg.norm(start, axis=0), norm_b / (s[0] if rank else 1.0))
     unit = np.maximum(np.linalg.norm(x.astype(float), axis=0), least)
     unit = np.where(unit > 0, unit, 1.0)
@@ -193,21 +193,21 @@ def _columns(v: Any) -> np.ndarray:
 
 
 def _scaled_norm(v: np.ndarray) -> np.ndarray:
-    """Return the norms of columns whose squares may leave the range of float64."""
+    """Return the norms of columns whose squares may overflow or underflow."""
     size = np.abs(v).max(axis=0, initial=0.0)
     size = np.where((size > 0) & np.isfinite(size), size, 1.0)
     return size * np.linalg.norm(v / size, axis=0)
 
 
 def in_range(A: np.ndarray, b: np.ndarray, x: np.ndarray) -> bool:
-    """Tell whether rows, b and x are of the sizes that the package accepts."""
+    """Whether the norms of the rows, b and x are in the supported range."""
     sizes = np.concatenate([_scaled_norm(A.T), _scaled_norm(b), _scaled_norm(x)])
     sizes = sizes[sizes > 0]
     return bool((sizes > RANGE).all() and (sizes < 1 / RANGE).all())
 
 
 def _solve(verdict: Verdict, A: Any, b: Any, options: dict[str, Any]) -> Any:
-    """Solve; note time, warnings and what was raised."""
+    """Solve; record the time, warnings and errors."""
     started = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -228,7 +228,7 @@ def _solve(verdict: Verdict, A: Any, b: Any, options: dict[str, Any]) -> Any:
 
 
 def judge(A: Any, b: np.ndarray, options: dict[str, Any], *, kind="", index=0, what="", wild=None) -> Verdict:
-    """Solve, and compare with the reference."""
+    """Solve, and compare x with the reference."""
     verdict = Verdict(kind, index, what)
     solution = _solve(verdict, A, b, options)
     full, sides = dense_of(A), _columns(b)
@@ -248,7 +248,7 @@ def judge(A: Any, b: np.ndarray, options: dict[str, Any], *, kind="", index=0, w
 
 
 def _without(A, b, x0, off, wild, eps):
-    """Return the reference without the rows left out, if these are the wrong ones."""
+    """Return the reference without the rows left out, if all of these are outliers."""
     if not wild[off].all():
         return None
     keep = np.ones(A.shape[0], dtype=bool)
@@ -278,7 +278,7 @@ def _compare(verdict: Verdict, solution: Any, A: np.ndarray, b: np.ndarray, best
 
 
 def _compare_residuals(verdict, A, b, x, best, options, left_out) -> None:
-    """Fail an x that satisfies the equations worse than the reference does."""
+    """Fail an x whose residual is larger than that of the reference."""
     damp, unit = options.get("damp", 0.0), _power_of_two(float(best.norm_b.max(initial=0.0)))
     rows = A.astype(LONG) @ x - b
     left = np.hypot(_scaled_norm((rows / unit).astype(float)), _scaled_norm(damp / unit * x)) * unit
@@ -293,7 +293,7 @@ def _compare_residuals(verdict, A, b, x, best, options, left_out) -> None:
 
 
 def _rate_estimate(verdict, solution, errors, best) -> None:
-    """Compare the estimate with the true error where that is above rounding: the column where it is most off."""
+    """Compare the estimate with the true error where this is above rounding; keep the column with the worst ratio."""
     estimates = np.broadcast_to(np.asarray(solution.error_estimates, dtype=float), errors.shape)
     known = best.determined & (errors > 100 * best.uncertain) & (errors > 1e-14) & np.isfinite(errors)
     known &= np.isfinite(estimates) & (best.unit <= 2 * _scaled_norm(best.x))
@@ -322,7 +322,7 @@ def judge_bounded(A: Any, b: np.ndarray, options: dict[str, Any], *, kind="", in
 
 
 def _compare_costs(verdict, solution, A, b, low, high, rtol) -> None:
-    """Fail an x that costs more than that of scipy, unless the status says so; where the rank is in doubt, note it."""
+    """Fail an x with a larger cost than that of scipy; without CONVERGED or a well-determined rank, only note it."""
     theirs, who = scipy_within(A, b, low, high)
     ours, size = cost(A, b, solution.x), float(b @ b)
     verdict.error = (ours - theirs) / (size or 1.0)
@@ -337,22 +337,22 @@ def _compare_costs(verdict, solution, A, b, low, high, rtol) -> None:
 
 
 def _excuse(verdict: Verdict, A: np.ndarray, b: np.ndarray, x: np.ndarray) -> None:
-    """Take an exception for a status if it is the one that is promised for sizes out of range."""
+    """Accept the documented exception for norms out of the supported range."""
     if not in_range(A, b, x) and "rescale" in verdict.failures[0]:
-        verdict.status, verdict.failures = "refused", []
+        verdict.status, verdict.failures = "out of range", []
 
 
 def cost(A: np.ndarray, b: np.ndarray, x: np.ndarray) -> float:
-    """Return ``norm(A x - b)**2``, with an exact residual."""
+    """Return ``norm(A x - b)**2``, with a residual in extended precision."""
     r = A.astype(LONG) @ x.astype(LONG) - b
     return float(r @ r)
 
 
 @BLAS.wrap(limits=1)
 def scipy_within(A: np.ndarray, b: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[float, str]:
-    """Return the least cost that scipy finds within the bounds, and by which function; equal bounds are taken out.
+    """Return the lowest cost that scipy finds within the bounds, and the function; fixed variables are eliminated.
 
-    Warnings are scipy's own: they say nothing of us.
+    Warnings of scipy are ignored.
     """
     free, found = low < high, []
     with warnings.catch_warnings():
@@ -362,16 +362,16 @@ def scipy_within(A: np.ndarray, b: np.ndarray, low: np.ndarray, high: np.ndarray
                 return cost(A, b, optimize.nnls(A, b)[0]), "nnls"
         for method in ("bvls", "trf"):
             x = low.copy()
-            with contextlib.suppress(ValueError, np.linalg.LinAlgError, IndexError):  # bvls gives up on some
+            with contextlib.suppress(ValueError, np.linalg.LinAlgError, IndexError):  # bvls fails on some
                 x[free] = _lsq_linear(A[:, free], b - A[:, ~free] @ low[~free], low[free], high[free], method)
                 found.append((cost(A, b, x), f"lsq_linear {method}"))
-    return min(found, default=(np.inf, "nobody"))
+    return min(found, default=(np.inf, "none"))
 
 
 def _lsq_linear(A, b, low, high, method):
     if not A.shape[1]:
         return low
     found = optimize.lsq_linear(A, b, (low, high), method=method, tol=1e-14, max_iter=2000)
-    if not found.success:  # trf may run away along a direction that is nothing but rounding
+    if not found.success:  # trf may diverge along a direction in the numerical null space
         raise ValueError(found.message)
     return np.clip(found.x, low, high)

@@ -1,13 +1,13 @@
-"""Milliseconds to cluster the rows once: rowsolve against scikit-learn's MiniBatchKMeans, in one run.
+"""Compare the time to cluster the rows in one pass with that of scikit-learn's MiniBatchKMeans.
 
-    make bench-kmeans            # on all cores
-    .venv/bin/python benchmarks/kmeans.py 1   # on one thread each
+    make bench-kmeans                         # all cores
+    .venv/bin/python benchmarks/kmeans.py 1   # one thread
 
-Both visit every row once and start by k-means++, taking turns; the least of several repeats counts. MiniBatchKMeans
-is run twice: by `fit` with `max_iter=1` (it starts from a sample of 3,072 rows) and by `partial_fit` over
-batches of 1,024 rows in the order they are stored (it starts from the first batch). Neither of these labels the
-rows; rowsolve does, in the same pass. Inertia is the sum of squared distances to the nearest centroid, over
-that of `fit`: below 1 is better.
+Both read each row once and start with k-means++, in turns; the minimum of several repeats counts. MiniBatchKMeans is
+run in two ways: `fit` with `max_iter=1` (initialised from a sample of 3,072 rows), and `partial_fit` over batches of
+1,024 rows in the order in which they are stored (initialised from the first batch). Neither of these assigns labels to
+the rows; rowsolve does, in the same pass. Inertia is the sum of squared distances to the nearest centroid, divided by
+that of `fit`: smaller is better.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rowsolve.problem.system import System
 from rowsolve.sources import open_rows
 
 BATCH, REPEATS = 1024, 5
-CASES = [  # rows, columns, clusters, type, share of entries that are not zero
+CASES = [  # rows, columns, clusters, dtype, density
     *((10_000, 1_000, k, np.float64, 1.0) for k in (4, 16, 64)),
     (100_000, 50, 8, np.float64, 1.0),
     *((10_000, 1_000, k, np.float32, 1.0) for k in (4, 16, 64)),
@@ -39,25 +39,25 @@ CASES = [  # rows, columns, clusters, type, share of entries that are not zero
 
 
 def rows_of(n, p, k, dtype, density):
-    """Return rows around `k` centroids, or sparse ones without any."""
+    """Return rows in `k` clusters, or sparse rows without clusters."""
     if density < 1.0:
         return sparse.random_array((n, p), density=density, format="csr", rng=np.random.default_rng(0), dtype=dtype)
     return clustered_system(n, p, k, 0.5, noise=1.0, rng=0)[0].astype(dtype)
 
 
 def ours(A, k, threads):
-    """Return the centroids of one pass of ours."""
+    """Return the centroids of one pass of rowsolve."""
     system = System(open_rows(A), np.zeros(A.shape[0]), threads=threads)
     return cluster_rows(system, k, np.random.default_rng(0), metric="euclidean").centroids
 
 
 def fit(A, k):
-    """Return the centroids of one epoch of theirs."""
+    """Return the centroids of one epoch of MiniBatchKMeans."""
     return MiniBatchKMeans(k, max_iter=1, n_init=1, batch_size=BATCH, random_state=0).fit(A).cluster_centers_
 
 
 def partial_fit(A, k):
-    """Return the centroids of theirs after batches of rows in the order they are stored."""
+    """Return the centroids of MiniBatchKMeans after batches of rows in the order in which they are stored."""
     model = MiniBatchKMeans(k, n_init=1, batch_size=BATCH, random_state=0)
     for start in range(0, A.shape[0], BATCH):
         model.partial_fit(A[start : start + BATCH])
@@ -65,13 +65,13 @@ def partial_fit(A, k):
 
 
 def inertia(A, centroids):
-    """Return the sum of squared distances to the nearest centroid, but for what does not depend on centroids."""
+    """Return the sum of squared distances to the nearest centroid."""
     own = (A.multiply(A) if sparse.issparse(A) else A * A).sum()
     return own + ((centroids**2).sum(axis=1) - 2 * (A @ centroids.T)).min(axis=1).sum()
 
 
 def timed(call, *args):
-    """Return the milliseconds that a call takes."""
+    """Return the time of a call in milliseconds."""
     started = time.perf_counter()
     call(*args)
     return 1e3 * (time.perf_counter() - started)
@@ -80,8 +80,8 @@ def timed(call, *args):
 def main():
     """Print the table."""
     threads = int(sys.argv[1]) if len(sys.argv) > 1 else available_cores()
-    warnings.simplefilter("ignore")  # that one epoch is too few to converge
-    print(f"milliseconds, least of {REPEATS}, {threads} thread(s) each; ratio = theirs / ours")
+    warnings.simplefilter("ignore")  # one epoch does not converge
+    print(f"milliseconds, minimum of {REPEATS}, {threads} thread(s) each; ratio = time / time of rowsolve")
     print(f"{'rows':>25}{'k':>4}{'rowsolve':>10}{'fit':>8}{'ratio':>7}{'partial_fit':>13}{'ratio':>7}{'inertia':>9}")
     for case in CASES:
         A, (n, p, k, dtype, density) = rows_of(*case), case

@@ -1,10 +1,10 @@
-"""How near the kernels come to the limits of the machine: bytes and steps, measured in one run.
+"""Compare the speed of the kernels with the memory bandwidth and with BLAS.
 
     make bench-limits
 
-The limit is a matrix-vector product (BLAS gemv) over consecutive rows, which reads each number once and does nothing
-else of note. Everything takes turns with it on the same matrix; the least of several repeats counts.
-Writes benchmarks/results/limits.json, from which `make docs` fills docs/performance.md.
+The reference is a matrix-vector product (BLAS gemv) over consecutive rows, which is limited by the memory bandwidth.
+The kernels and the product run in turns on the same matrix; the minimum of several repeats counts. The results are
+written to benchmarks/results/limits.json, from which `make docs` generates the tables of docs/performance.md.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from rowsolve.sources import open_rows
 
 RESULT = Path(__file__).parent / "results" / "limits.json"
 REPEATS = 11
-REST = 0.1  # seconds after a product: threads of BLAS spin for a while on cores that others need
+REST = 0.1  # seconds after a product, because the threads of BLAS spin for a while
 SHAPES = [(50_000, 1_000), (20_000, 4_000), (200_000, 200)]
-WORK = 32_000_000  # numbers read in a measurement: long bursts, so that waking the threads does not count
+WORK = 32_000_000  # entries read in a measurement: long bursts, so that the time to wake the threads is negligible
 GRAM_SHAPES = [(200_000, 5), (150_000, 25), (100_000, 70), (30_000, 150), (30_000, 300), (20_000, 1_000)]
 STEP_SHAPE = (10_000, 1_000)
 STEP_METHODS = {
@@ -51,7 +51,7 @@ UNIFORM = rowsolve.Randomized(weights="uniform")
 
 
 def steps_of(method: rowsolve.Method, A: np.ndarray, b: np.ndarray, threads: int) -> Callable[[int], int]:
-    """Return a function that takes about `n` rows with `method`, and returns how many it took."""
+    """Return a function that uses about `n` rows with `method`, and returns how many it used."""
     system, rng = System(open_rows(A), b, threads=threads), np.random.default_rng(0)
     plan, iterates, drops = method.prepare(system, rng), np.zeros((2, A.shape[1])), np.empty(2)
     if threads > 1:
@@ -78,13 +78,13 @@ def products(A: np.ndarray) -> Callable[[int], int]:
 
 
 def least_seconds_a_row(runs: dict[str, tuple[int, Callable[[int], int], int]]) -> dict[str, float]:
-    """Return the least time a row of each run, all taking turns; a run is (threads, function, rows)."""
+    """Return the minimum time per row of each run, in turns; a run is (threads, function, rows)."""
     least = dict.fromkeys(runs, np.inf)
     for _ in range(REPEATS):
         for name, (threads, take, n) in runs.items():
-            # Setting the threads of BLAS starts them, and they spin: not around our own runs.
+            # Setting the number of BLAS threads starts them, and they spin; so this is not done around other runs.
             with threadpool_limits(threads) if name.startswith("gemv") else nullcontext():
-                take(n)  # wakes the cores up
+                take(n)  # wakes the threads
                 started = time.perf_counter()
                 taken = take(n)
                 least[name] = min(least[name], (time.perf_counter() - started) / taken)
@@ -94,7 +94,7 @@ def least_seconds_a_row(runs: dict[str, tuple[int, Callable[[int], int], int]]) 
 
 
 def bandwidth(n_rows: int, n_columns: int, dtype: str, threads: int) -> dict[str, Any]:
-    """Measure the sweep over consecutive and random rows against the product, on one thread and on all."""
+    """Measure sweeps over consecutive and random rows and the product, on one thread and on all."""
     A, b, _ = gaussian_system(n_rows, n_columns, 0)
     A, n = A.astype(dtype, copy=False), min(WORK // n_columns, n_rows // 2)
     counts = sorted({1, threads})
@@ -109,7 +109,7 @@ def bandwidth(n_rows: int, n_columns: int, dtype: str, threads: int) -> dict[str
 
 
 def steps() -> dict[str, Any]:
-    """Measure a step of each method, on one thread, in plain steps of `randomized`."""
+    """Measure a step of each method, on one thread."""
     A, b, _ = gaussian_system(*STEP_SHAPE, 0)
     rows_a_step = {"block, 4 rows": 4, "block, 16 rows": 16, "block, 64 rows": 64, "cluster-block, 4 clusters": 4}
     runs = {
@@ -122,7 +122,7 @@ def steps() -> dict[str, Any]:
 
 
 def grams(threads: int) -> list[dict[str, Any]]:
-    """Measure ``A'A`` and ``A'b`` in one read against two products by numpy, each after a rest."""
+    """Measure ``A'A`` and ``A'b`` in one pass, and two products by numpy, each after a pause."""
     found = []
     for n, p in GRAM_SHAPES:
         rng = np.random.default_rng(0)
@@ -140,7 +140,7 @@ def grams(threads: int) -> list[dict[str, Any]]:
 
 
 def growth(threads: int) -> dict[str, Any]:
-    """Measure whole solves at growing n, all taking turns."""
+    """Measure whole solves with increasing n, in turns."""
     systems = {n: gaussian_system(n, 1_000, 0) for n in (20_000, 50_000, 200_000)}
     least = dict.fromkeys(systems, np.inf)
     for repeat in range(REPEATS):
@@ -151,7 +151,7 @@ def growth(threads: int) -> dict[str, Any]:
 
 
 def latency() -> dict[str, float]:
-    """Measure a small solve against scipy's lsmr at the tolerance with which it gets as near."""
+    """Measure a small solve, and scipy's lsmr at the loosest tolerance with which it reaches the same error."""
     A, b, x = gaussian_system(200, 20, 0)
     tolerance = 1e-6
     while np.linalg.norm(lsmr(A, b, atol=tolerance, btol=tolerance)[0] - x) > 1e-6 * np.linalg.norm(x):
@@ -170,7 +170,7 @@ def latency() -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure everything and write it down."""
+    """Measure everything and write the results."""
     threads = available_cores()
     found = {"machine": describe(), "threads": threads, "bandwidth": []}
     for shape in SHAPES:

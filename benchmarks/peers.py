@@ -1,4 +1,4 @@
-"""Who else solves a system: numpy, scipy and scikit-learn, each at the loosest setting that reaches the error."""
+"""The other solvers: numpy, scipy and scikit-learn, each at the loosest setting that reaches the error."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from scipy.sparse.linalg import LinearOperator, lsmr, lsqr, splu
 
 from rowsolve.race.machine import seconds_for_flops
 
-ERROR = 1e-6  # relative, of every right-hand side
-DENSE = 5e7  # numbers: a sparse matrix with more is not made dense
+ERROR = 1e-6  # relative error, of each right-hand side
+DENSE = 5e7  # entries up to which a sparse matrix is converted to dense
 LONGEST = 10.0  # seconds
-FAR = 6.0  # times the best so far: what is expected to take longer is not run
-APART = 3.0  # times the best so far: who took longer, once all was warm, is not timed again
+FAR = 6.0  # times the best time so far, above which a peer is not run if it is expected to take longer
+APART = 3.0  # times the best time so far, above which a peer is not timed again
 TOLERANCES = [10.0**-k for k in range(4, 15)]
 MANY = 10**9  # iterations
 
@@ -38,7 +38,7 @@ def _full(A: Any) -> np.ndarray:
 
 
 def _wide(A: Any) -> Any:
-    """Return A in float64: setting "float64" of who would else compute in float32."""
+    """Return A in float64: the setting "float64" of peers that would otherwise compute in float32."""
     return A.astype(np.float64)
 
 
@@ -88,9 +88,10 @@ def _lsqr(A: Any, b: np.ndarray, setting: Any) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Peer:
-    """How a peer is run, with which settings, on what, and how many operations it takes (0: unknown).
+    """How a peer is run, with which settings, on which matrices, and how many operations it takes (0: unknown).
 
-    `on` is "dense", "sparse", "toarray" (sparse, made dense first) or "both", where only who iterates leaves it sparse.
+    `on` is "dense", "sparse", "toarray" (sparse, converted to dense) or "both" (iterative peers use sparse matrices as
+    they are, the others convert them to dense).
     """
 
     solve: Callable[[Any, np.ndarray, Any], np.ndarray]
@@ -100,7 +101,7 @@ class Peer:
     operations: Callable[[int, int], float] = lambda n, p: 0.0
 
     def fits(self, A: Any) -> bool:
-        """Whether it takes A at all."""
+        """Whether the peer can be run on A."""
         if not sparse.issparse(A):
             return self.on in ("dense", "both")
         small = A.shape[0] * A.shape[1] <= DENSE
@@ -109,7 +110,7 @@ class Peer:
         )
 
     def expected(self, A: Any) -> float:
-        """Return the seconds that its operations take at the least."""
+        """Return a lower bound of the time, from the number of operations."""
         return seconds_for_flops(self.operations(*A.shape))
 
 
@@ -133,7 +134,7 @@ PEERS = {
 
 @dataclass
 class Found:
-    """The loosest setting of a peer that reaches the error, and the seconds that it took when it was warm."""
+    """The loosest setting of a peer that reaches the error, and its time after a first run."""
 
     name: str
     run: Callable[[], np.ndarray]
@@ -142,17 +143,17 @@ class Found:
 
 
 def field(A: Any, b: np.ndarray, truth: np.ndarray) -> tuple[list[Found], dict[str, str]]:
-    """Return the peers that could be the fastest, and why the others are out."""
+    """Return the peers that could be the fastest, and why the others are excluded."""
     found: list[Found] = []
     out: dict[str, str] = {}
     for name, peer in PEERS.items():
         best = min((one.seconds for one in found), default=np.inf)
         if not peer.fits(A):
-            out[name] = "does not take A, or not as large a one"
+            out[name] = "does not support A, or A is too large"
         elif name == "LinearRegression" and not importlib.util.find_spec("sklearn"):
             out[name] = "is not installed"
         elif name == "LinearRegression" and not any(one.name == "numpy lstsq" for one in close(found)):
-            out[name] = "runs gelsd after copies of A, and numpy lstsq is out or far behind"
+            out[name] = "runs gelsd after copies of A, and numpy lstsq is excluded or much slower than the best"
         elif peer.expected(A) > min(LONGEST, FAR * best):
             out[name] = f"about {peer.expected(A):.2g} s expected"
         else:
@@ -163,15 +164,15 @@ def field(A: Any, b: np.ndarray, truth: np.ndarray) -> tuple[list[Found], dict[s
 
 
 def close(found: list[Found]) -> list[Found]:
-    """Return those that are not far behind the best."""
+    """Return the peers that are not much slower than the best."""
     best = min((one.seconds for one in found), default=np.inf)
     return [one for one in found if one.seconds <= max(APART * best, best + 5e-4)]
 
 
 def looked_at(name: str, peer: Peer, A: Any, b: np.ndarray, truth: np.ndarray, *, limit: float) -> Found | str:
-    """Find the setting of a peer, outside the clock, or the reason why it is out."""
+    """Return the setting of a peer that reaches the error, or the reason why it is excluded."""
     if name.startswith("splu") and not within(lambda: peer.solve(A, b, None), max(limit, 0.3)):
-        return f"more than {max(limit, 0.3):.2g} s, or a factor that is singular"
+        return f"more than {max(limit, 0.3):.2g} s, or a singular factor"
     narrow = A.dtype == np.float32
     kinds = ["as it is", "float64"] if narrow and not peer.iterates else ["float64" if narrow else "as it is"]
     why = ""
@@ -199,7 +200,7 @@ def _call(peer: Peer, A: Any, b: np.ndarray, setting: Any, kind: str) -> Callabl
 
 
 def _guarded(peer: Peer, A: Any, b: np.ndarray, setting: Any, kind: str, limit: float) -> np.ndarray:
-    """Run a peer that iterates; raise TimeoutError once it takes longer than the limit."""
+    """Run an iterative peer; raise TimeoutError if it takes longer than the limit."""
     A, b = (_wide(A), _wide(b)) if kind == "float64" else (A, b)
     transposed, ends = A.T, time.perf_counter() + limit
 
@@ -215,14 +216,14 @@ def _guarded(peer: Peer, A: Any, b: np.ndarray, setting: Any, kind: str, limit: 
 
 
 def quietly(run: Callable[[], Any]) -> Any:
-    """Run without warnings: what they warn of shows in the error."""
+    """Run without warnings, since the error is checked afterwards."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return run()
 
 
 def least(run: Callable[[], Any], limit: float) -> float:
-    """Return the least seconds of two runs, or of one that is long."""
+    """Return the minimum time of two runs, or the time of one long run."""
     seconds = []
     for _ in range(2):
         started = time.perf_counter()
@@ -234,7 +235,7 @@ def least(run: Callable[[], Any], limit: float) -> float:
 
 
 def _ends_well(run: Callable[[], Any]) -> None:
-    """Run, and end the process with 1 if that raises."""
+    """Run, and exit with code 1 if this raises."""
     try:
         quietly(run)
     except (RuntimeError, MemoryError):
@@ -242,7 +243,7 @@ def _ends_well(run: Callable[[], Any]) -> None:
 
 
 def within(run: Callable[[], Any], seconds: float) -> bool:
-    """Whether a run ends well within this time, tried in a process of its own: a sparse factor cannot be stopped."""
+    """Whether a run succeeds within `seconds`, tried in a separate process, since a factorization cannot be stopped."""
     process = multiprocessing.get_context("fork").Process(target=_ends_well, args=[run], daemon=True)
     process.start()
     process.join(seconds)

@@ -1,9 +1,9 @@
-"""What the prices in `rowsolve.policy.prices` are on this machine, and which decisions these would change.
+"""Compare the prices in `rowsolve.policy.prices` with those of this machine, and list the decisions that would differ.
 
     make bench-prices
 
-The decisions of `auto` rest on the prices in that file, not on this machine, so that the same call decides alike
-everywhere. Each price is the least of several runs, with as many threads as there are cores.
+`auto` decides by the prices in that file, not by those of the machine, so that the same call makes the same decisions
+everywhere. Each price is the minimum of several runs, with as many threads as there are cores.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from rowsolve.problem.system import System
 from rowsolve.sources import open_rows
 
 REPEATS = 7
-DIGITS = 13.8  # of rtol=1e-6, as a natural logarithm
+DIGITS = 13.8  # the natural logarithm of 1 / rtol for rtol=1e-6
 ROWS = (200, 1_000, 5_000, 20_000, 100_000, 400_000)
 COLUMNS = (5, 20, 60, 200, 500, 1_000, 2_000)
 
 
 def nanoseconds(call: Callable[[], Any]) -> float:
-    """Return the least of several runs, after one that does not count."""
+    """Return the minimum time of several runs after a first one."""
     call()
     found = []
     for _ in range(REPEATS):
@@ -55,7 +55,7 @@ def system_of(A: Any) -> System:
 
 
 def of_steps(A: Any) -> float:
-    """Return the time of a step of conjugate gradients, of as many as are taken in one call."""
+    """Return the time of a step of conjugate gradients in nanoseconds, from all steps of one call."""
     rng, found = np.random.default_rng(0), []
     system = System(open_rows(A), rng.standard_normal(A.shape[0]), threads=available_cores())
     for _ in range(20):
@@ -67,7 +67,7 @@ def of_steps(A: Any) -> float:
 
 
 def measured() -> dict[str, float]:
-    """Return each price as it is here."""
+    """Return the prices of this machine."""
     rng, cores = np.random.default_rng(0), available_cores()
     tall, side = rng.standard_normal((40_000, 300)), np.ones((40_000, 1))
     gram = tall.T @ tall
@@ -103,7 +103,7 @@ class _Tight:
 
     @staticmethod
     def at(_: Any, __: Any) -> float:
-        """Return the error that is allowed: none."""
+        """Return the allowed error: none."""
         return 0.0
 
 
@@ -111,7 +111,7 @@ TIGHT = _Tight()
 
 
 def decisions() -> Iterator[tuple[str, str]]:
-    """Yield what is decided for systems of many shapes; their numbers are never read."""
+    """Yield the decisions for systems of many shapes, whose entries are never read."""
     for kind in ("dense", "sparse"):
         for n in ROWS:
             for p in COLUMNS:
@@ -125,15 +125,15 @@ def decisions() -> Iterator[tuple[str, str]]:
 
 
 def _rows_of_four(n: int, p: int) -> Any:
-    """Return rows with four numbers each, spread over all columns."""
+    """Return rows with four entries each, spread over all columns."""
     columns = np.sort((np.arange(n)[:, None] * 7 + np.arange(4) * (p // 4 + 1)) % p, axis=1)
     return sparse.csr_array((np.ones(4 * n), columns.ravel(), np.arange(0, 4 * n + 1, 4)), shape=(n, p))
 
 
 def main() -> int:
-    """Print both lists, and the decisions that differ."""
+    """Print the prices and the decisions that differ."""
     here = measured()
-    print(f"{'price (ns)':<20} {'in the file':>12} {'here':>12} {'ratio':>8}")
+    print(f"{'price (ns)':<20} {'in the file':>12} {'measured':>12} {'ratio':>8}")
     for name, value in here.items():
         fixed = getattr(prices, name)
         print(f"{name:<20} {fixed:>12.4g} {value:>12.4g} {value / fixed:>8.2f}")

@@ -1,13 +1,13 @@
-"""Seconds until the true error is reached, ours against what a user would pick instead, over the whole corpus.
+"""Compare the time to reach a true error with that of numpy, scipy and scikit-learn, over a corpus of systems.
 
-    make bench                                    # everything, some hours: benchmarks/results/race.json and .png
+    make bench                                    # all cases, some hours: benchmarks/results/race.json and .png
     make bench ARGS="--quick"                     # small systems, less than two minutes: race-quick.json and .png
-    make bench ARGS="--case clustered --case sparse-ct"       # only these, into the results that are there
+    make bench ARGS="--case clustered --case sparse-ct"       # replace the results of these cases only
     make bench ARGS="--list"
 
-All contestants run in one process, in turns, on the same data with the same number of threads; the least of several
-repeats counts. Compiling and importing are outside the clock, every pass over A and all clustering inside it. One that
-stops short of the asked error is run at a tighter tolerance until it gets there, or is marked "never".
+All solvers run in one process, in turns, on the same data with the same number of threads; the minimum of several
+repeats counts. The times include clustering and each pass over A, but not compilation and imports. A solver that stops
+before it reaches the error is run again with a tighter tolerance; if none suffices, its result is "never".
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def run_case(case: Case, rules: Rules, *, quick: bool, console: Console) -> Result:
-    """Build the system, race on it, and say in a line how it went."""
+    """Build the system, run the race on it, and print a line with the result."""
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder, console.status(f"{case.name}: building") as status:
         system = case.make(Path(folder), quick=quick)
         contestants, absent = line_up(threads=rules.threads, outliers=case.outliers)
-        status.update(f"{case.name}: the solution to judge by")
+        status.update(f"{case.name}: computing the reference solution")
         busy = busy_cores()
         with blas_threads(rules.threads):
             reference = least_squares(system.A, system.b) if system.x is None else known(system.x)
@@ -51,24 +51,24 @@ def run_case(case: Case, rules: Rules, *, quick: bool, console: Console) -> Resu
             case=case.name, family=case.family, n_rows=system.A.shape[0], n_columns=system.A.shape[1],
             kind=problem.kind, error=rules.error, reference=reference.words, threads=rules.threads,
             outcomes=outcomes, absent=absent, limit=rules.limit, busy=busy, machine=describe(),
-            # A quick size says whether the race runs, not whether we are fast.
+            # The quick sizes test that the race runs; they say nothing about speed.
             target=None if quick else case.target, target_passes=None if quick else case.target_passes,
         )  # fmt: skip
-        del system, problem  # a file must not be mapped when its folder goes
-    console.print(f"{_line(result)}  [{time.perf_counter() - started:.0f} s in all]", markup=False, soft_wrap=True)
+        del system, problem  # a file must not be mapped when its folder is removed
+    console.print(f"{_line(result)}  [{time.perf_counter() - started:.0f} s in total]", markup=False, soft_wrap=True)
     return result
 
 
 def _line(result: Result) -> str:
     ours, peer = result.ours, result.best_peer
     words = f"{result.case}: rowsolve {seconds_in_words(ours.best) if ours.seconds else outcome_in_words(ours)}"
-    other = f"{peer.name} {seconds_in_words(peer.best)}" if peer else "nobody else got there"
+    other = f"{peer.name} {seconds_in_words(peer.best)}" if peer else "no other solver reached the error"
     target = f", target {target_in_words(result)}" if result.target else ""
     return f"{words}; {other}; ratio {ratio_in_words(result.best_ratio)}{target}"
 
 
 def table_of(results: list[Result]) -> Table:
-    """Return the ratios, a line a case and a column a peer."""
+    """Return the table of ratios, with one row per case and one column per peer."""
     peers = [peer.name for peer in PEERS]
     table = Table("case", title="time of a peer / time of rowsolve auto: above 1 rowsolve is faster")
     for name in ("rowsolve", *(name.split(" ", 1)[-1] for name in peers), "best", "target"):
@@ -92,14 +92,14 @@ def _ratio(result: Result, outcome: Outcome | None) -> str:
 
 
 def growth_in_words(results: list[Result]) -> str:
-    """Say how much longer ten times as many rows take; empty if these cases were not raced."""
+    """Return a sentence on the growth of the time with the number of rows; empty if these cases were not run."""
     times = {result.case: result.ours.best for result in results if result.ours.seconds and result.target}
     small, large, allowed = GROWTH
     if small not in times or large not in times:
         return ""
     factor = times[large] / times[small]
     verdict = "met" if factor <= allowed else "short"
-    return f"From {small} to {large} our time grows {factor:.2f} times (target {allowed:g}: {verdict})."
+    return f"From {small} to {large}, the time of rowsolve grows {factor:.2f} times (target {allowed:g}: {verdict})."
 
 
 def merged(old: list[Result], new: list[Result]) -> list[Result]:
@@ -109,12 +109,12 @@ def merged(old: list[Result], new: list[Result]) -> list[Result]:
 
 
 def load(path: Path) -> list[Result]:
-    """Return the results in a file; none if it is not there."""
+    """Return the results in a file; empty if it does not exist."""
     return of_document(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else []
 
 
 def save(results: list[Result], path: Path) -> None:
-    """Write every time as JSON, and the picture beside it."""
+    """Write all times as JSON, and the figure beside it."""
     path.parent.mkdir(exist_ok=True)
     part = path.with_suffix(".part")
     part.write_text(json.dumps(as_document(results), indent=1, allow_nan=False) + "\n", encoding="utf-8")
@@ -132,14 +132,14 @@ def show_cases(console: Console) -> None:
 
 
 def arguments() -> argparse.Namespace:
-    """Return what was asked for."""
+    """Return the parsed arguments."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="small systems; results go to race-quick.*")
-    parser.add_argument("--case", action="append", default=[], metavar="NAME", help="a case or a family; repeatable")
-    parser.add_argument("--list", action="store_true", help="show the cases and stop")
-    parser.add_argument("--threads", type=int, help="for everybody (default: all cores, quick 1)")
-    parser.add_argument("--repeats", type=int, help="rounds in which all take turns (default: 10, quick 3)")
-    parser.add_argument("--limit", type=float, help="seconds that a run may take (default: 60, quick 0.3)")
+    parser.add_argument("--quick", action="store_true", help="use small systems; write the results to race-quick.*")
+    parser.add_argument("--case", action="append", default=[], metavar="NAME", help="case or family (may be repeated)")
+    parser.add_argument("--list", action="store_true", help="list the cases and exit")
+    parser.add_argument("--threads", type=int, help="threads of each solver (default: all cores; with --quick 1)")
+    parser.add_argument("--repeats", type=int, help="runs of each solver (default: 10; with --quick 3)")
+    parser.add_argument("--limit", type=float, help="time limit of a run in seconds (default: 60; with --quick 0.3)")
     asked = parser.parse_args()
     if any(one is not None and one <= 0 for one in (asked.threads, asked.repeats, asked.limit)):
         parser.error("--threads, --repeats and --limit must be above 0.")
@@ -147,7 +147,7 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Race, write and show the results; return the exit code."""
+    """Run the races, write and print the results; return the exit code."""
     asked, console = arguments(), Console(highlight=False)
     if asked.list:
         show_cases(console)
@@ -164,10 +164,10 @@ def main() -> int:
     for case in cases:
         why_not = case.why_not(quick=asked.quick)
         if why_not:
-            console.print(f"{case.name}: left out, {why_not}", markup=False)
+            console.print(f"{case.name}: skipped, {why_not}", markup=False)
             continue
         results = merged(results, [run_case(case, rules, quick=asked.quick, console=console)])
-        save(results, path)  # after each, so that an interrupted run keeps what it has
+        save(results, path)  # after each case, so that an interrupted run keeps its results
     console.print(table_of(results))
     for words in filter(None, (growth_in_words(results), *_absent(results))):
         console.print(words, markup=False)
@@ -177,7 +177,7 @@ def main() -> int:
 
 def _absent(results: list[Result]) -> list[str]:
     found = {name: why for result in results for name, why in result.absent.items()}
-    return [f"Not in the race: {name}, {why}." for name, why in found.items()]
+    return [f"Not compared: {name}, {why}." for name, why in found.items()]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The least-squares solution of least norm of a system, where it is certain to about eight digits; else None."""
+"""The minimum-norm least-squares solution of a system, if it is known to about eight digits; otherwise None."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from scipy.sparse.linalg import LinearOperator, lsmr, lsqr, onenormest, splu
 
 EPS = float(np.finfo(float).eps)
 CERTAIN = 1e-8  # the relative error that a reference may have
-GRAM_COLUMNS = 2500  # of a matrix with more, no dense Gram matrix is made
-DENSE_PRODUCTS = 5e9  # for a Gram matrix: a sparse matrix with fewer is solved as a dense one
+GRAM_COLUMNS = 2500  # columns up to which a dense Gram matrix is computed
+DENSE_PRODUCTS = 5e9  # products of a Gram matrix up to which a sparse matrix is converted to dense
 ITERATIONS = 4000
 
 
 def solution_of(A: Any, b: np.ndarray) -> np.ndarray | None:
-    """Return x, or None if it is in doubt or zero."""
+    """Return x, or None if it is uncertain or zero."""
     A, b, (n, p) = A.astype(float), np.asarray(b, dtype=float), A.shape
     if p <= GRAM_COLUMNS:
         ways = [by_cholesky, by_gram if sparse.issparse(A) and n * p**2 > DENSE_PRODUCTS else by_singular_values]
     else:
         ways = [by_iterations, by_sparse_factor]
-    found = (way(A, b) for way in ways)  # the first is the cheapest, the next for what is in doubt
+    found = (way(A, b) for way in ways)  # the first is the cheapest; the next is used if its result is uncertain
     x = next((x for x in found if x is not None), None)
     return None if x is None or not np.linalg.norm(x, axis=0).min() > 0 else x
 
 
 def by_cholesky(A: Any, b: np.ndarray) -> np.ndarray | None:
-    """Use a factor of ``A.T @ A``, its columns of norm 1, with refinement, where its condition says: full rank."""
+    """Use a factor of ``A.T @ A`` for columns of norm 1, with refinement; None unless the rank is clearly full."""
     gram = full(A.T @ A)
     norms = np.sqrt(np.diag(gram))
     if not norms.min() > 0:
@@ -56,7 +56,7 @@ def full(A: Any) -> np.ndarray:
 
 
 def by_singular_values(A: Any, b: np.ndarray) -> np.ndarray | None:
-    """Use LAPACK's gelsd; where the units of full columns differ, on columns of norm 1."""
+    """Use LAPACK's gelsd; if this is not accurate and the rank is full, on columns of norm 1."""
     A = full(A)
     x, _, rank, s = np.linalg.lstsq(A, b)
     clear = rank == s.size or s[rank] <= 1e-13 * s[0]
@@ -75,23 +75,23 @@ def by_singular_values(A: Any, b: np.ndarray) -> np.ndarray | None:
 
 
 def size(x: np.ndarray) -> np.ndarray:
-    """Return the norm of each column, none of them zero."""
+    """Return the norm of each column, at least a tiny number."""
     return np.maximum(np.linalg.norm(x, axis=0), 1e-300)
 
 
 def largest(values: Any) -> float:
-    """Return the largest; NaN counts as infinite."""
+    """Return the maximum; NaN counts as infinite."""
     return float(np.nan_to_num(np.max(values), nan=np.inf))
 
 
 def rounding(condition: float, A: np.ndarray, b: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Return the relative error that rounding may make, for each right-hand side (Björck, 1996, section 1.4)."""
+    """Return a bound on the relative error due to rounding, for each right-hand side (Björck, 1996, section 1.4)."""
     residual = np.linalg.norm(b - A @ x, axis=0) / (np.linalg.norm(A) * size(x))
     return EPS * (condition + condition**2 * residual)
 
 
 def refined(A: Any, b: np.ndarray, inverse: Any) -> np.ndarray | None:
-    """Apply an inverse of the Gram matrix until nothing changes; None if something still does."""
+    """Refine x with an inverse of the Gram matrix; None if it still changes after the last step."""
     x = inverse(A.T @ b)
     for _ in range(4):
         change = inverse(A.T @ (b - A @ x))
@@ -100,7 +100,7 @@ def refined(A: Any, b: np.ndarray, inverse: Any) -> np.ndarray | None:
 
 
 def by_gram(A: Any, b: np.ndarray) -> np.ndarray | None:
-    """Use the eigenvalues of ``A.T @ A``, with refinement; none may be small without being zero."""
+    """Use the eigenvalues of ``A.T @ A``, with refinement; None if one is neither zero nor clearly above it."""
     values, V = linalg.eigh((A.T @ A).toarray())
     kept = values > 1e-10 * values[-1]
     if not kept.any() or np.any(values[~kept] > 1e-12 * values[-1]):
@@ -110,7 +110,7 @@ def by_gram(A: Any, b: np.ndarray) -> np.ndarray | None:
 
 
 def by_iterations(A: Any, b: np.ndarray) -> np.ndarray | None:
-    """Use lsmr and lsqr, where both settle at the same x."""
+    """Use lsmr and lsqr; None unless both converge to the same x."""
     sides = b if b.ndim > 1 else b[:, None]
     found = []
     for side in sides.T:
@@ -125,7 +125,7 @@ def by_iterations(A: Any, b: np.ndarray) -> np.ndarray | None:
 
 
 def by_sparse_factor(A: Any, b: np.ndarray) -> np.ndarray | None:
-    """Use a sparse factor of ``A.T @ A``, with refinement, where its condition says that the rank is full."""
+    """Use a sparse factor of ``A.T @ A``, with refinement; None unless the rank is clearly full."""
     gram = sparse.csc_array(A.T @ A)
     try:
         factor = splu(gram, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})

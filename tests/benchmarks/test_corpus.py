@@ -128,9 +128,9 @@ def test_file__is_a_map_of_a_consistent_system(tmp_path):
     assert math.prod(CORPUS["file-npy"].full) * 8 == 2e9
 
 
-def test_shared_matrices__are_left_out_when_they_are_not_there(tmp_path):
+def test_cases_with_files__are_skipped_if_the_file_does_not_exist(tmp_path):
     case = Case("x", "sparse", corpus.from_file, (1, 1), (1, 1), needs=tmp_path / "x.mtx")
-    assert case.why_not(quick=False) == "the file x.mtx is not there"
+    assert case.why_not(quick=False) == "the file x.mtx does not exist"
     (tmp_path / "x.mtx").touch()
     assert case.why_not(quick=False) == ""
 

@@ -137,10 +137,10 @@ def test_nan_warning_and_exception__are_failures(monkeypatch):
     assert judge.judge(*system(), OPTIONS).failures == ["ValueError: x is too small: rescale it."]
 
 
-def test_what_is_out_of_range__may_be_refused():
+def test_error_for_norms_out_of_range__is_not_a_failure():
     A, b = system()
     verdict = judge.judge(A * 1e160, b, OPTIONS)
-    assert (verdict.status, verdict.failures) == ("refused", [])
+    assert (verdict.status, verdict.failures) == ("out of range", [])
 
 
 def test_rows_left_out__are_right_only_if_they_were_made_wrong():
