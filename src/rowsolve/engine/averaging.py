@@ -82,7 +82,7 @@ class Averaging:
     def _bursts_left(self) -> float:
         """Return how many more bursts are needed: the error decreases with the square root of their number."""
         monitor, tail = self._iterates.monitor, self.tail
-        allowed = monitor.allowed / monitor.margin
+        allowed = monitor.allowed / monitor.estimator.margin
         return tail.count * ((tail.error / allowed) ** 2 - 1.0) if allowed > 0.0 else math.inf
 
     @property

@@ -114,7 +114,7 @@ class Burst:
         plan, system, monitor = self.plan, self.context.system, self.iterates.monitor
         n_chains = plan.chains.n_chains if plan.chains else 1
         rows: float = max(system.n_columns, 64) * min(n_chains, 4)
-        if not monitor.bursts.rows and not monitor.start.warm:
+        if not monitor.bursts.rows and not monitor.estimator.warm:
             # Even well-conditioned rows need twice as many. In small systems the monitor takes most of the time.
             few = system.n_columns * -math.log(self.context.tolerance.rtol or 1.0)
             rows = max(rows, min(few, _WORK_OF_A_LOOK / plan.work_per_row, self.rows_allowed / 4))

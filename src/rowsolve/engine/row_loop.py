@@ -134,7 +134,7 @@ class RowLoop:
         remaining probe, which takes passes over the data.
         """
         monitor, tolerance, system = self._iterates.monitor, self._context.tolerance, self._context.system
-        shrunk = math.sqrt(monitor.probe_sq / monitor.start.probe_sq)
+        shrunk = monitor.probe_left
         if shrunk <= _SHRUNK * max(tolerance.rtol, tolerance.eps):
             return True
         if monitor.bursts.n_rows < self._rows_to_look_again:

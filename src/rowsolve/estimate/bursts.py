@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 from rowsolve.checkpoint.state import Kind, StateError, fill, integer, listed, number, state_of
+from rowsolve.policy.thresholds import PATIENCE, SHRINKS, SLOW_RATE
 
 __all__ = ["Bursts"]
-
-_WINDOW_RATIO = 0.5  # the ratio of two windows up to which an extrapolation is used
-_MOST_BURSTS = 512  # in a window of the prediction
 
 
 class Bursts:
@@ -38,20 +35,18 @@ class Bursts:
         self.probe_drops.append(probe_drop)
         self.n_rows += n_rows
 
-    def newest(
-        self, is_still: Callable[[float, int], bool], usual: float, long: float
-    ) -> tuple[float, float, int, bool]:  # fmt: skip
+    def newest(self, stillness: float, usual: float, long: float) -> tuple[float, float, int, bool]:
         """Return the drops of x and of the probe over the last rows, their number, and whether the probe is still.
 
-        The sums are taken over the `usual` number of rows. If the probe has not moved in these, according to
-        ``is_still(drop, n_rows)``, they are taken over `long` rows, since very sparse rows seldom touch a column.
+        The sums are taken over the `usual` number of rows. If the probe has not moved in these, as its drop is at most
+        `stillness` for each, they are taken over `long` rows, since very sparse rows seldom touch a column.
         """
         drop, probe_drop, n_seen = 0.0, 0.0, 0
         for n_rows, one, probe_one in zip(
             reversed(self.rows), reversed(self.drops), reversed(self.probe_drops), strict=True
         ):
             drop, probe_drop, n_seen = drop + one, probe_drop + probe_one, n_seen + n_rows
-            still = is_still(probe_drop, n_seen)
+            still = probe_drop <= n_seen * stillness
             if n_seen >= (long if still else usual):
                 break
         return drop, probe_drop, n_seen, still
@@ -61,10 +56,19 @@ class Bursts:
         """The decay of log(drop of the probe) per row, and three times its standard deviation; NaN if not known."""
         if len(self.rows) < 2:
             return math.nan, math.nan
-        width = min(max(1, len(self.rows) // 3), _MOST_BURSTS)
+        width = max(1, len(self.rows) // 3)
         s1, s2 = sum(self.probe_drops[-2 * width : -width]), sum(self.probe_drops[-width:])
         n1, n2 = sum(self.rows[-2 * width : -width]), sum(self.rows[-width:])
         return _decay(s1, n1, s2, n2), 3.0 * math.sqrt(4.0 / n2) / n2
+
+    def is_slow(self, n_columns: int, patience: float) -> bool:
+        """Return whether the rate of convergence is known and far below that of well-conditioned rows.
+
+        It is not known before `patience` rows, and some more.
+        """
+        if self.n_rows < max(patience, PATIENCE * max(n_columns, 64)):
+            return False
+        return sum(self.rate) < SLOW_RATE / n_columns
 
     @property
     def falls(self) -> bool:
@@ -72,7 +76,7 @@ class Bursts:
         width = len(self.rows) // 4
         then, now = slice(-3 * width, -2 * width), slice(-width, None)
         pace_then = sum(self.drops[then]) / max(1, sum(self.rows[then]))
-        return width > 0 and sum(self.drops[now]) / sum(self.rows[now]) < 0.5 * pace_then
+        return width > 0 and sum(self.drops[now]) / sum(self.rows[now]) < SHRINKS * pace_then
 
     def memory(self, n_rows: int) -> float:
         """Return the factor by which a squared deviation of x decays in `n_rows` at the current rate of the probe."""
@@ -91,7 +95,7 @@ class Bursts:
             n1, n2 = sum(self.rows[-2 * width : -width]), sum(self.rows[-width:])
             spread = math.sqrt(2.0 / min(n2, max(n_columns, 8)))
             q = math.exp(-_decay(s1, n1, s2, n2) * n2) * (1.0 + 3.0 * spread)
-            if q <= _WINDOW_RATIO:
+            if q <= SHRINKS:
                 return _path(s2, q, width) if along_a_path else math.sqrt(s2 * q / (1.0 - q))
             width += max(1, width // 2)
         return math.inf

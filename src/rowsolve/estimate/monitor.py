@@ -28,36 +28,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from rowsolve._solution import Status
-from rowsolve.checkpoint.state import Kind, amount, array, fill, flag, in_place, named, number, state_of, tuple_of
+from rowsolve.checkpoint.state import Kind, amount, fill, flag, named, number, state_of, tuple_of
 from rowsolve.estimate.bursts import Bursts
+from rowsolve.estimate.estimator import ErrorEstimator
 from rowsolve.estimate.tolerance import Tolerance
+from rowsolve.policy.thresholds import CONTRADICTION, EPS, EXPLAINED, LEAP, SATISFIED, STILL_ROWS, UNLUCKY
 
 __all__ = ["Monitor", "fewest_rows_left", "rows_left"]
-
-# With probability 0.8% the component of a random unit vector in a given direction is below 1/100 of what is expected,
-# hence 100**2; and a factor of 10 allows for a solution up to 3 times as far away as x has moved.
-_CONTRADICTION = 1e5
-_UNLUCKY = 1e3
-_SUSPICION = 1e3  # excess that is unlikely in a consistent system, but possible
-_ODD, _LEAP = 30.0, 20.0  # the same for an excess that has grown by such a factor in two bursts; else it levels out
-_ROUNDING = 8.0  # a row is satisfied if x is within this many units of rounding of its hyperplane
-_BEHIND = 10.0  # factor by which the decrease of z may fall short of that required of x
-_STILLNESS = 8  # times p rows without a move of z, after which z counts as spent
-_SLOW = 0.25  # of the rate of well-conditioned rows, which is a factor of e per p rows
-_PATIENCE = 24  # times p rows before a prediction may end the run
-_EPS = float(np.finfo(float).eps)
-
-
-class _Start(NamedTuple):
-    """The initial x, its norm, and the squared norm of the probe; `warm` is whether x0 was given, rather than zero.
-
-    The error of a given x0 need not resemble a random vector.
-    """
-
-    x0: np.ndarray
-    norm: float
-    probe_sq: float
-    warm: bool
 
 
 class _Precision(NamedTuple):
@@ -84,6 +61,7 @@ class Monitor:
 
     Attributes
     ----------
+    estimator : ErrorEstimator
     error : float
         Estimated ``norm(x - x*)``; NaN if it is not known.
     noise : float
@@ -100,10 +78,10 @@ class Monitor:
         self, tolerance: Tolerance, x0: np.ndarray, probe: np.ndarray, *, warm: bool = False, patience: float = 0.0,
         bounded: bool = False,
     ) -> None:  # fmt: skip
-        self.tolerance = tolerance
+        self.estimator = ErrorEstimator(tolerance, x0, warm=warm)
         self._limits = patience, bounded
-        self.start = _Start(x0.copy(), math.sqrt(x0 @ x0), float(probe @ probe), warm)
-        self.norm_x, self.probe_sq = self.start.norm, self.start.probe_sq
+        self.norm_x, self.probe_sq = self.estimator.norm_x0, float(probe @ probe)
+        self._probe_sq_at_start = self.probe_sq
         self.bursts = Bursts()
         self.precision = _Precision(1.0, 1.0, tolerance.eps)
         self.error = self.noise = math.nan
@@ -111,24 +89,19 @@ class Monitor:
         self.excesses = (math.nan, math.nan, math.nan)
 
     @property
-    def n_columns(self) -> int:
-        """The number of entries of x."""
-        return self.start.x0.size
-
-    @property
-    def margin(self) -> float:
-        """The factor below the tolerance at which a run stops, because the estimate scatters around the error."""
-        return 1.0 + 2.0 / math.sqrt(max(self.n_columns, 4))
-
-    @property
     def allowed(self) -> float:
         """The absolute error allowed by the tolerance."""
-        return self.tolerance.at(self.norm_x, self.start.norm)
+        return self.estimator.allowed(self.norm_x)
+
+    @property
+    def floor(self) -> float:
+        """The error due to rounding: that of A and b as given, and that of x over about p steps."""
+        return self.estimator.floor(self.norm_x, self.estimator.tolerance.eps) * self.precision.rounding
 
     @property
     def relative_error(self) -> float:
         """The estimated error divided by ``norm(x)``, with the minimum of `Tolerance`; 0 / 0 is 0."""
-        unit = max(self.norm_x, self.tolerance.eps * self.start.norm)
+        unit = max(self.norm_x, self.estimator.tolerance.eps * self.estimator.norm_x0)
         if unit > 0.0:
             return self.error / unit
         return math.inf if self.error > 0.0 else self.error
@@ -141,9 +114,14 @@ class Monitor:
         return self.error / self.allowed if self.error > 0.0 else 0.0
 
     @property
+    def probe_left(self) -> float:
+        """The fraction of the norm of the probe that is left."""
+        return math.sqrt(self.probe_sq / self._probe_sq_at_start)
+
+    @property
     def probe_vanished(self) -> bool:
         """Whether the probe has decreased about as much as x must, as it does if the same rows act on both."""
-        return math.sqrt(self.probe_sq / self.start.probe_sq) * self.norm_x <= _BEHIND * self.allowed
+        return self.probe_left * self.norm_x <= EXPLAINED * self.allowed
 
     def observe(self, n_rows: int, drops: np.ndarray, x: np.ndarray, probe: np.ndarray, budget: float) -> Status | None:
         """Update the estimate with a burst of `n_rows`; return a status to stop with, or None to go on.
@@ -152,18 +130,19 @@ class Monitor:
         """
         self.bursts.add(n_rows, *drops.tolist())
         self.norm_x, self.probe_sq = math.sqrt(x @ x), float(probe @ probe)
-        unit = max(self.n_columns, 64)
+        rounding, window, eps = self.precision
+        unit = max(self.estimator.n_columns, 64)
         # If the probe has not moved for many rows, it is spent: the rest of it is in the null space of A.
-        drop, probe_drop, n_seen, spent = self.bursts.newest(
-            self._is_still, self.precision.window * unit, _STILLNESS * unit
-        )
-        self.spent, floor = spent, self._floor()
-        exact = drop <= n_seen * (_ROUNDING * self.precision.rounding * self.precision.eps * self.norm_x) ** 2
-        by_probe = 0.0 if spent else math.sqrt(drop / probe_drop * self.probe_sq)
+        still = (SATISFIED * rounding * EPS) ** 2 * self.probe_sq
+        drop, probe_drop, n_seen, self.spent = self.bursts.newest(still, window * unit, STILL_ROWS * unit)
+        self.estimator.measure(math.sqrt(self.probe_sq), 0.0 if self.spent else math.sqrt(probe_drop))
+        by_probe, floor = self.estimator.of_change(math.sqrt(drop)), self.floor
+        exact = drop <= n_seen * (SATISFIED * rounding * eps * self.norm_x) ** 2
         self.error = max(by_probe, floor)
-        good = max(self.margin * by_probe, floor) <= self.allowed
+        good = max(self.estimator.margin * by_probe, floor) <= self.allowed
         if good and not exact:
-            unlucky = self._error_of_unlucky_start(x) if self.start.warm and not spent else 0.0
+            warm = self.estimator.warm and not self.spent
+            unlucky = self.estimator.of_unlucky_start(x, self.probe_left) if warm else 0.0
             self.error = max(self.error, self._extrapolated(), unlucky)
         if good and self.error <= self.allowed:
             return Status.CONVERGED
@@ -173,20 +152,19 @@ class Monitor:
         self, drop: float, probe_drop: float, n_seen: int, x: np.ndarray, budget: float, *, exact: bool
     ) -> Status | None:  # fmt: skip
         """Return the status to stop with if x will not reach the tolerance; None if it may."""
-        excess, before = _excess(self.start, drop, probe_drop, x), self.excesses[:2]
-        self.excesses = (excess, *before)
-        leaps = excess > _ODD and any(excess > _LEAP * earlier > 0.0 for earlier in before)
-        self.suspicious = (leaps or excess > _SUSPICION) and not exact
+        calm = probe_drop / self._probe_sq_at_start * self.estimator.moved_sq(x)
+        excess = (drop / calm if calm > 0.0 else math.inf) if drop > 0.0 else 0.0
+        self.excesses = (excess, *self.excesses[:2])
+        self.suspicious = not exact and (excess > UNLUCKY or _leaps(self.excesses))
         # If a solution exists, the drop of x is at most ``norm(M)**2 * norm(x* - x0)**2``, where M maps the initial
         # error to the current steps; and the drop of z is at least ``norm(M)**2 * norm(z0)**2 / p``, up to a random
         # factor. So a larger excess shows that there is no solution.
-        contradictory = excess > _CONTRADICTION * self.n_columns
+        contradictory = excess > CONTRADICTION * self.estimator.n_columns
         if exact:
             return Status.PRECISION if contradictory or self.spent or drop == 0.0 else None
         status = self._noisy(math.sqrt(drop / n_seen)) if contradictory else None
-        if status is None and self._is_slow() and fewest_rows_left(self) > budget:
-            return Status.SLOW
-        return status
+        is_slow = status is None and self.bursts.is_slow(self.estimator.n_columns, self._limits[0])
+        return Status.SLOW if is_slow and fewest_rows_left(self) > budget else status
 
     def record(self, x: np.ndarray, error: float) -> None:
         """Set x and its error estimate."""
@@ -194,37 +172,14 @@ class Monitor:
 
     def set_precision(self, rounding: float, window: float, eps: float) -> None:
         """Set the attributes of the plan that describe its steps (see `Plan`)."""
-        self.precision = _Precision(rounding, window, max(self.tolerance.eps, eps))
+        self.precision = _Precision(rounding, window, max(self.estimator.tolerance.eps, eps))
 
     def keep_best(self, error: float) -> None:
         """Keep the earlier `error` of an x that has converged, if that is smaller."""
         self.error, self.suspicious = min(error, self.error), False
 
-    def _is_still(self, probe_drop: float, n_rows: int) -> bool:
-        return probe_drop <= n_rows * (_ROUNDING * self.precision.rounding * _EPS) ** 2 * self.probe_sq
-
-    def _floor(self) -> float:
-        """Return the error due to rounding: that of A and b as given, and that of x over about p steps."""
-        return self.norm_x * self.precision.rounding * max(self.tolerance.eps, _EPS * math.sqrt(self.n_columns))
-
-    def _error_of_unlucky_start(self, x: np.ndarray) -> float:
-        """Return the error for the worst start, whose error is in the direction that has decreased least.
-
-        About 1 / p of the squared norm of a random z is in that direction (in one case of forty, less than a thousandth
-        of that), so the error is at most ``s = sqrt(1000 p) norm(z) / norm(z0)`` times the error of the start, which
-        in turn is at most the distance that x has moved plus the error.
-        """
-        share = math.sqrt(_UNLUCKY * self.n_columns * self.probe_sq / self.start.probe_sq)
-        return share / (1.0 - share) * float(np.linalg.norm(x - self.start.x0)) if share < 1.0 else math.inf
-
-    def _is_slow(self) -> bool:
-        """Return whether the rate of convergence is known and far below that of well-conditioned rows."""
-        if self.bursts.n_rows < max(self._limits[0], _PATIENCE * max(self.n_columns, 64)):
-            return False
-        return sum(self.bursts.rate) < _SLOW / self.n_columns
-
     def _extrapolated(self) -> float:
-        return self.bursts.extrapolated(self.n_columns, along_a_path=self._limits[1] and self.spent)
+        return self.bursts.extrapolated(self.estimator.n_columns, along_a_path=self._limits[1] and self.spent)
 
     def _noisy(self, noise: float) -> Status | None:
         """Return `Status.INCONSISTENT` if z has settled in all directions that rows reach; otherwise None.
@@ -233,31 +188,32 @@ class Monitor:
         is the distance that a row moves x. Half of its square is new error; in each direction the error gains as much
         as it loses.
         """
-        if not self.spent and _CONTRADICTION * self.n_columns * self.probe_sq > self.start.probe_sq:
+        p = self.estimator.n_columns
+        if not self.spent and CONTRADICTION * p * self.probe_sq > self._probe_sq_at_start:
             return None
         self.noise = noise
-        self.error = max(noise * math.sqrt(self.n_columns / 2.0), self._floor())
+        self.error = max(noise * math.sqrt(p / 2.0), self.floor)
         if self._limits[1] and self.spent:
             self.error = max(self.error, self._extrapolated())
         return Status.CONVERGED if self.error <= self.allowed else Status.INCONSISTENT
 
     saved: ClassVar[dict[str, Kind]] = {
-        "start": named(_Start, x0=array("p"), norm=number, probe_sq=number, warm=flag),
-        "bursts": in_place,
-        **dict.fromkeys(("norm_x", "probe_sq", "error", "noise"), number),
+        **dict.fromkeys(("norm_x", "probe_sq", "_probe_sq_at_start", "error", "noise"), number),
         "excesses": tuple_of(number, number, number),
         **dict.fromkeys(("spent", "suspicious"), flag),
         "precision": named(_Precision, rounding=amount, window=amount, eps=amount),
     }
-    derived: ClassVar[tuple[str, ...]] = ("tolerance", "_limits")
+    derived: ClassVar[tuple[str, ...]] = ("_limits", "estimator", "bursts")
 
     def state(self) -> dict[str, Any]:
         """Return the state of the monitor."""
-        return state_of(self)
+        return {**state_of(self), "estimator": self.estimator.state(), "bursts": self.bursts.state()}
 
     def restore(self, state: Any) -> None:
         """Restore the state of the monitor."""
-        fill(self, state, {"p": self.n_columns})
+        fill(self, state, {}, besides=("estimator", "bursts"))
+        self.estimator.restore(state["estimator"], {"p": self.estimator.n_columns})
+        self.bursts.restore(state["bursts"])
 
 
 def rows_left(monitor: Monitor) -> float:
@@ -274,7 +230,7 @@ def fewest_rows_left(monitor: Monitor) -> float:
 def _rows_to_go(monitor: Monitor, rate: float) -> float:
     if math.isnan(rate) or math.isnan(monitor.error):
         return math.nan
-    goal = max(monitor.allowed / monitor.margin, monitor._floor())
+    goal = max(monitor.allowed / monitor.estimator.margin, monitor.floor)
     if monitor.error <= goal:
         return 0.0
     if rate <= 0.0 or goal == 0.0:
@@ -282,10 +238,6 @@ def _rows_to_go(monitor: Monitor, rate: float) -> float:
     return 2.0 * math.log(monitor.error / goal) / rate
 
 
-def _excess(start: _Start, drop: float, probe_drop: float, x: np.ndarray) -> float:
-    """Return the drop of x divided by that of the probe, each relative to its start; about 1 if consistent."""
-    if drop == 0.0:
-        return 0.0
-    moved = x - start.x0 if start.norm > 0.0 else x
-    calm = probe_drop / start.probe_sq * float(moved @ moved)
-    return drop / calm if calm > 0.0 else math.inf
+def _leaps(excesses: tuple[float, ...]) -> bool:
+    """Return whether the last excess is large and far above one of those before, rather than levelling out."""
+    return excesses[0] > LEAP and any(excesses[0] > LEAP * earlier > 0.0 for earlier in excesses[1:])

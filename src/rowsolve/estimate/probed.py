@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rowsolve._solution import Status
-from rowsolve.checkpoint.state import Kind, array, fill, in_place, packed
+from rowsolve.checkpoint.state import Kind, array, fill, packed
 from rowsolve.estimate.monitor import Monitor
 from rowsolve.estimate.step import Step
 from rowsolve.estimate.tolerance import Tolerance
@@ -63,12 +63,13 @@ class ProbedSteps(ABC):
         ends = status in (Status.CONVERGED, Status.PRECISION)  # that an x still moves says nothing about the equations
         return Step(self.x.copy(), self._monitor.error, status if ends else None)
 
-    saved: ClassVar[dict[str, Kind]] = {"x": array("p"), "probe": array("p"), "_monitor": in_place}
+    saved: ClassVar[dict[str, Kind]] = {"x": array("p"), "probe": array("p")}
 
     def state(self) -> dict[str, Any]:
         """Return the state of the steps."""
-        return {name: packed(getattr(self, name)) for name in self.saved}
+        return {**{name: packed(getattr(self, name)) for name in self.saved}, "monitor": self._monitor.state()}
 
     def restore(self, state: Any) -> None:
         """Resume from a state."""
-        fill(self, state, self.system.sizes)
+        fill(self, state, self.system.sizes, besides=("monitor",))
+        self._monitor.restore(state["monitor"])

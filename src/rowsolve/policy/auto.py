@@ -136,7 +136,7 @@ def next_choice(
 
 def is_hopeless(monitor: Monitor) -> bool:
     """Return whether another method is clearly faster than the random rows observed by `monitor`."""
-    slow = len(monitor.bursts.rows) > 2 and fewest_rows_left(monitor) > _SLOW * monitor.n_columns
+    slow = len(monitor.bursts.rows) > 2 and fewest_rows_left(monitor) > _SLOW * monitor.estimator.n_columns
     return slow or monitor.suspicious
 
 

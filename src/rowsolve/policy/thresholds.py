@@ -16,6 +16,8 @@ ROUNDED = 64.0  # units of rounding of b, or of A z, that are taken for zero
 IN_RANGE = 1e100  # lengths up to this, and down to its reciprocal, have squares whose sums do not overflow or vanish
 
 # --- Safety: factors and tries that several decisions share -----------------------------------------------------------
+SHRINKS = 0.5  # of the last one: an error that shrinks by less is not due to slow convergence alone
+EXPLAINED = 10.0  # times what an error, or rounding, is known to explain: anything larger has another cause
 UNLUCKY = 1e3  # 1 / p is the mean squared component of a random unit vector; with probability 1 / 40 it is 1000 smaller
 SURE = 0.1  # of the error allowed: a smaller estimate needs no further pass to be certain
 SAFE_CONDITION = 1e6  # up to which a correction by the squares of A estimates the error
@@ -27,6 +29,14 @@ MOST_COLUMNS = 10_000  # of a dense factor: 800 MB
 FAR_OUT = 12.0  # times the median distance makes an outlier: normal noise reaches 5 in some thousand rows
 
 # --- Error estimate and engine ----------------------------------------------------------------------------------------
+# With probability 0.8% the component of a random unit vector in a given direction is below 1/100 of what is expected,
+# hence 100**2; and a factor of 10 allows for a solution up to 3 times as far away as x has moved.
+CONTRADICTION = 1e5  # times p: an excess that shows that the equations are inconsistent
+LEAP = 30.0  # growth of the excess in two bursts: in a consistent system it levels out
+SATISFIED = 8.0  # units of rounding: a row is satisfied if x is so close to its hyperplane
+STILL_ROWS = 8  # times p rows without a move of the probe, after which it counts as spent
+PATIENCE = 3 * STILL_ROWS  # times p rows before a prediction may end a run
+SLOW_RATE = 0.25  # of the rate of well-conditioned rows, which is a factor of e per p rows
 
 # --- Least squares ----------------------------------------------------------------------------------------------------
 
