@@ -61,6 +61,15 @@ def test_cache__that_is_damaged_is_made_anew(tmp_path):
     python(SOLVE, ROWSOLVE_CACHE_DIR=str(tmp_path))
 
 
+def test_cache__is_done_without_if_the_disk_is_full(tmp_path):
+    full = (
+        "import errno; from numba.core.caching import IndexDataCacheFile; "
+        "IndexDataCacheFile.save = lambda *_: (_ for _ in ()).throw(OSError(errno.ENOSPC, 'no space')); "
+    )
+    python(full + SOLVE, ROWSOLVE_CACHE_DIR=str(tmp_path))
+    assert not list(tmp_path.rglob("*.nbc"))
+
+
 def test_cache__is_done_without_where_there_is_no_home(monkeypatch):
     from rowsolve.compiled import jit
 

@@ -85,8 +85,8 @@ class Burst:
     def result(self, thread=None):
         """Return what comes out if threads do as `thread` says: it is called with `me` and what to do next."""
 
-        def run(work, patience, me, meeting):
-            return thread(me, partial(self.run_rounds, work, patience, me, meeting), meeting, work.legs)
+        def run(work, patience, me, progress):
+            return thread(me, partial(self.run_rounds, work, patience, me, progress), progress, work.legs)
 
         iterates, drops = self.start.copy(), np.empty(2)
         with self.patch.context() as patch:
@@ -131,15 +131,15 @@ def test_chains__are_the_same_bits_when_others_do_the_work_of_the_first(burst):
 def test_chains__are_the_same_bits_when_a_thread_is_lost_in_the_middle_of_a_leg(burst):
     n_chains, begun, go = burst.plan.chains.n_chains, threading.Event(), threading.Event()
 
-    def late(me, proceed, meeting, legs):
+    def late(me, proceed, progress, legs):
         if me == 1:
             own = slice(n_chains, n_chains + 2)
-            assert rounds.take(0, 0, me, meeting) == 1
+            assert rounds.claim(0, 0, me, progress) == 1
             legs.iterates[:, own] = np.nan
             begun.set()
             go.wait(30)
             legs.iterates[:, own] = np.inf
-            rounds.show(0, 1, n_chains, meeting)
+            rounds.publish(0, 1, n_chains, progress)
         assert begun.wait(30)
         return proceed()
 

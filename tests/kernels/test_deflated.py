@@ -4,9 +4,9 @@ import naive
 import numpy as np
 import pytest
 
-from rowsolve.kernels.blocks import block_room, project_blocks
+from rowsolve.kernels.blocks import block_workspace, project_blocks
 from rowsolve.kernels.deflated import find_parts, lift, lower, write_unit_rows
-from rowsolve.kernels.rows import INSIDE, ZERO_AGAINST_B, DeflatedRows, room_for_vectors
+from rowsolve.kernels.rows import PARALLEL, DeflatedRows, RowFlag, zeros_for_vectors
 from rowsolve.kernels.sweep import sweep
 from rowsolve.methods.oblivious import ONE_BY_ONE, Chains, ObliviousPlan
 from rowsolve.problem.system import System
@@ -30,7 +30,7 @@ class Deflation:
         self.Q = np.linalg.qr(rng.standard_normal((P, R)))[0].T
         self.y = self.Q @ self.x_true
         self.source = open_rows(kept)
-        self.basis = room_for_vectors(self.source.rows, R, P)
+        self.basis = zeros_for_vectors(self.source.rows, R, P)
         self.basis[:] = self.Q
         self.rows = DeflatedRows(self.source.rows, np.zeros((N, R)))
         self.ratios = np.empty(N)
@@ -92,7 +92,7 @@ def test_blocks_of_deflated_rows__match_naive(store):
     shift = case.Q.T @ case.y
     expected[0] -= shift  # the parts outside see nothing of it
     expected_drops = naive.project_blocks(case.outside, case.b_outside(), order, sizes, expected)
-    workspace = block_room(6, P + R)
+    workspace = block_workspace(6, P + R)
     project_blocks(case.rows, case.b, order, sizes, lifted, drops, workspace, np.full(3, -1))
     expected[0] += shift
     np.testing.assert_allclose(case.lowered(lifted), expected, rtol=1e-8, atol=1e-9)
@@ -121,7 +121,7 @@ def test_chains_of_deflated_rows__match_naive_and_know_what_the_error_loses(stor
     np.testing.assert_allclose(drops, np.subtract(before, after), rtol=1e-9)
 
 
-@pytest.mark.parametrize("sine", [0.0, 0.1 * INSIDE**0.5])
+@pytest.mark.parametrize("sine", [0.0, 0.1 * PARALLEL**0.5])
 def test_rows_inside__move_nothing_but_their_gap_counts(sine):
     case = Deflation(as_it_is)
     A = case.A.copy()
@@ -149,4 +149,4 @@ def test_unit_rows__match_numpy_and_note_odd_rows(store):
     norms = np.array([np.linalg.norm(case.A[3]), np.inf, np.linalg.norm(case.A[0])])
     np.testing.assert_allclose(units, case.A[order] / norms[:, None], rtol=1e-12, atol=1e-300)
     np.testing.assert_allclose(targets, b[order] / norms, rtol=1e-12)
-    assert flagged_rows[ZERO_AGAINST_B] == 5
+    assert flagged_rows[RowFlag.ZERO_AGAINST_B] == 5

@@ -80,10 +80,10 @@ def test_steps__are_the_same_bits_when_a_thread_comes_late(monkeypatch):
     expected.advance(np.array([True]), np.zeros(1))
     run, go = module.run_rounds, threading.Event()
 
-    def late(work, patience, me, meeting):
+    def late(work, patience, me, progress):
         if me == 1:
             go.wait(10)
-        taken = run(work, patience, me, meeting)
+        taken = run(work, patience, me, progress)
         go.set()
         return taken
 

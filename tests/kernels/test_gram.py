@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rowsolve.kernels.gradient import add_gradients
-from rowsolve.kernels.gram import add_products, place_of_sides, room_for_products
+from rowsolve.kernels.gram import add_products, place_of_sides, zeros_for_products
 from rowsolve.kernels.rows import DenseRows, frozen
 
 SHAPES = [
@@ -30,7 +30,7 @@ def test_adds_the_products_of_all_columns(n, p, k, order, dtype):
     values = rng.standard_normal((2 * n, p)).astype(dtype)[::2]
     values = frozen(values if order == "strided" else np.array(values, order=order))
     sides, first = frozen(rng.standard_normal((n, k))), n // 3
-    out, at = room_for_products(p, k), place_of_sides(p, k)
+    out, at = zeros_for_products(p, k), place_of_sides(p, k)
     add_products(values, sides, at, 0, first, out)
     add_products(values, sides, at, first, n, out)
     A = values.astype(float)
@@ -44,7 +44,7 @@ def test_numbers_beyond_a_row_count_for_nothing():
     """Whole vectors are read: what follows in memory must not matter, nor anything beyond the last row be read."""
     values = np.ones((100, 3))
     values[60:] = np.nan
-    out = room_for_products(3, 1)
+    out = zeros_for_products(3, 1)
     add_products(frozen(values), frozen(np.ones((100, 1))), 3, 0, 60, out)
     np.testing.assert_array_equal(np.triu(out[:4, :4]), np.triu(np.full((4, 4), 60.0)))
 

@@ -6,11 +6,7 @@ import pytest
 from scipy import sparse
 
 from rowsolve.kernels.kmeans import (
-    DIRECTION,
-    EUCLIDEAN,
-    HAMMING,
-    JACCARD,
-    SAME,
+    MetricCode,
     add_seed,
     distances_to_none,
     empty_centroids,
@@ -18,13 +14,16 @@ from rowsolve.kernels.kmeans import (
     move_centroids,
     online_kmeans,
 )
+from rowsolve.kernels.rows import PARALLEL
 from rowsolve.sources import open_rows
+
+DIRECTION, EUCLIDEAN, JACCARD, HAMMING = (int(code) for code in MetricCode)
 
 
 def seed_centroids(rows, b, sample, metric, draws, centroids, flagged_rows):
     far = np.empty(sample.size)
     distances_to_none(rows, b, sample, metric, far, flagged_rows)
-    least = SAME * far.max()
+    least = PARALLEL * far.max()
     for group, draw in enumerate(draws):
         if not add_seed(rows, b, sample, metric, np.array([draw, 1.0 - draw]), far, least, centroids, group):
             return group

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from rowsolve.kernels.blocks import block_room
+from rowsolve.kernels.blocks import block_workspace
 from rowsolve.kernels.many import add_gradients_of_many, laid_out, products_of, project_many
 from rowsolve.sources import open_rows
 
@@ -58,7 +58,7 @@ def test_projections__match_one_after_the_other(keep, first, size, in_turn):
     rows, order = open_rows(keep(A)).rows, rng.permutation(N)[:36]
     sizes, expected = np.full(36 // size, size), vectors[first:].copy()
     drops, flagged_rows = np.full(len(expected), np.nan), np.full(3, -1)
-    iterates, workspace = laid_out(rows, expected.copy()), block_room(size, P, len(expected))
+    iterates, workspace = laid_out(rows, expected.copy()), block_workspace(size, P, len(expected))
     b_magnitude = np.abs(b).max(axis=1)
     project_many(rows, b, b_magnitude, first, order, sizes, in_turn, iterates, drops, workspace, flagged_rows)
     project = naive.sweep if in_turn else lambda *args: naive.project_blocks(*args[:3], sizes, args[3])

@@ -6,33 +6,33 @@ from rowsolve.kernels import rounds
 
 
 def test_legs__are_taken_by_whoever_is_there_the_own_first():
-    meeting = rounds.new_meeting(3)
-    assert [rounds.take(0, 0, 1, meeting) for _ in range(4)] == [1, 2, 0, -1]
-    assert rounds.take(0, 1, 1, meeting) == 1  # a second time, if nobody comes back from it
-    rounds.show(0, 1, rounds.first_place(1, meeting), meeting)
-    assert rounds.take(0, 5, 1, meeting) == 2
-    assert not rounds.is_over(0, meeting)
+    progress = rounds.new_progress(3)
+    assert [rounds.claim(0, 0, 1, progress) for _ in range(4)] == [1, 2, 0, -1]
+    assert rounds.claim(0, 1, 1, progress) == 1  # a second time, if nobody comes back from it
+    rounds.publish(0, 1, rounds.first_place(1, progress), progress)
+    assert rounds.claim(0, 5, 1, progress) == 2
+    assert not rounds.is_over(0, progress)
     for c, me in ((0, 0), (2, 2)):
-        rounds.show(0, c, rounds.first_place(me, meeting), meeting)
-    assert rounds.is_over(0, meeting)
-    assert not rounds.is_over(1, meeting)
-    assert [rounds.place_of(0, c, meeting) for c in range(3)] == [0, 3, 5]
+        rounds.publish(0, c, rounds.first_place(me, progress), progress)
+    assert rounds.is_over(0, progress)
+    assert not rounds.is_over(1, progress)
+    assert [rounds.place_of(0, c, progress) for c in range(3)] == [0, 3, 5]
 
 
 def test_leg__that_has_ended_stays_where_the_first_put_it():
-    meeting = rounds.new_meeting(2)
-    rounds.show(0, 1, 2, meeting)
-    rounds.show(0, 1, 0, meeting)
-    assert rounds.place_of(0, 1, meeting) == 2
+    progress = rounds.new_progress(2)
+    rounds.publish(0, 1, 2, progress)
+    rounds.publish(0, 1, 0, progress)
+    assert rounds.place_of(0, 1, progress) == 2
 
 
 def test_threads__know_who_is_furthest_and_when_it_is_called_off():
-    meeting = rounds.new_meeting(2)
-    assert rounds.furthest(meeting) == 0
-    meeting.reached[1] = 4
-    assert rounds.furthest(meeting) == 1
-    assert (rounds.first_place(0, meeting), rounds.places_of(0, meeting)) == (0, 2)
-    assert (rounds.first_place(1, meeting), rounds.places_of(1, meeting)) == (2, rounds.PLACES_OF_A_THREAD)
-    assert not rounds.is_called_off(meeting)
-    rounds.call_off(meeting)
-    assert rounds.is_called_off(meeting)
+    progress = rounds.new_progress(2)
+    assert rounds.leader(progress) == 0
+    progress.reached[1] = 4
+    assert rounds.leader(progress) == 1
+    assert (rounds.first_place(0, progress), rounds.places_of(0, progress)) == (0, 2)
+    assert (rounds.first_place(1, progress), rounds.places_of(1, progress)) == (2, rounds.PLACES_OF_A_THREAD)
+    assert not rounds.is_cancelled(progress)
+    rounds.cancel(progress)
+    assert rounds.is_cancelled(progress)

@@ -6,18 +6,16 @@ from scipy import sparse
 
 from rowsolve.compiled.jit import kernel
 from rowsolve.kernels.rows import (
-    NON_FINITE,
-    ZERO,
-    ZERO_AGAINST_B,
+    RowFlag,
     add_and_measure_row,
     distances,
     inspect_rows,
-    is_in_order,
+    is_valid_csr,
     norms_of,
     residuals,
-    room_for_vectors,
     row_products,
     usable_norm_sq,
+    zeros_for_vectors,
 )
 from rowsolve.sources import open_rows
 
@@ -80,7 +78,7 @@ def all_products(rows, order, start, stop, vectors, out):
 def test_products__match_numpy_for_even_and_odd_numbers(store, n_vectors, start, stop):
     A, _, _ = some_rows()
     rows, order = open_rows(store(A)).rows, np.array([5, 0, 3, 11, 5, 2, 1, 9])
-    vectors = room_for_vectors(rows, n_vectors, 7)
+    vectors = zeros_for_vectors(rows, n_vectors, 7)
     vectors[:] = np.random.default_rng(1).standard_normal((n_vectors, 7))
     out = np.full((stop - start, n_vectors), np.nan)
     all_products(rows, order, start, stop, vectors, out)
@@ -104,12 +102,12 @@ def test_add_and_measure__adds_and_returns_the_product_from_before(store):
 @pytest.mark.parametrize(
     ("row", "b", "sort"),
     [
-        ([np.nan, 1.0], 1.0, NON_FINITE),
-        ([np.inf, 1.0], 0.0, NON_FINITE),
-        ([1e200, 1.0], 0.0, NON_FINITE),
-        ([0.0, 0.0], 1.0, ZERO_AGAINST_B),
-        ([0.0, 0.0], 0.0, ZERO),
-        ([1e-200, 0.0], 0.0, ZERO),
+        ([np.nan, 1.0], 1.0, RowFlag.NON_FINITE),
+        ([np.inf, 1.0], 0.0, RowFlag.NON_FINITE),
+        ([1e200, 1.0], 0.0, RowFlag.NON_FINITE),
+        ([0.0, 0.0], 1.0, RowFlag.ZERO_AGAINST_B),
+        ([0.0, 0.0], 0.0, RowFlag.ZERO),
+        ([1e-200, 0.0], 0.0, RowFlag.ZERO),
     ],
 )
 def test_usable_norm__notes_odd_rows(make, row, b, sort):
@@ -156,4 +154,4 @@ def test_residuals__match_numpy(store):
     ],
 )
 def test_order_of_sparse_rows__is_told(indices, indptr, answer, dtype):
-    assert is_in_order(np.array(indices, dtype), np.array(indptr, dtype), 4) == answer
+    assert is_valid_csr(np.array(indices, dtype), np.array(indptr, dtype), 4) == answer

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import cache
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numba
 from numba import config
+from numba.core.caching import NullCache
 from numba.core.errors import NumbaError
 from numba.extending import overload
 from platformdirs import user_cache_dir
@@ -35,7 +35,6 @@ _FLAGS: Any = {
     "fastmath": {"reassoc", "contract", "arcp", "nsz"},
     "error_model": "numpy",
 }
-_ROOM_FOR_CACHE = 64 * 2**20  # bytes; Numba would fail during a solve if the disk is full
 
 
 def kernel_cache_folder() -> Path | None:
@@ -66,8 +65,7 @@ def _usable(folder: Path | None) -> Path | None:
         return None
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        roomy = shutil.disk_usage(folder).free > _ROOM_FOR_CACHE
-        return folder if roomy and os.access(folder, os.W_OK) else None
+        return folder if os.access(folder, os.W_OK) else None
     except OSError:
         return None
 
@@ -101,14 +99,14 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     finally:
         settings.CACHE_DIR = before
     if hasattr(dispatcher, "compile"):  # Numba may be switched off
-        dispatcher.compile = _carefully(dispatcher, dispatcher.compile)
+        dispatcher.compile = _compile_safely(dispatcher, dispatcher.compile)
     return dispatcher
 
 
-def _carefully(dispatcher: Any, compile_for: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `compile_for` under the lock; a damaged cache file is deleted and written again."""
+def _compile_safely(dispatcher: Any, compile_for: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `compile_for` under the lock; it rewrites a damaged cache file, and does without if the disk is full."""
 
-    def compile_carefully(signature: Any) -> Any:
+    def compile_safely(signature: Any) -> Any:
         with ExitStack() as stack:
             with suppress(OSError):  # a file system without locks
                 stack.enter_context(_lock())
@@ -117,10 +115,13 @@ def _carefully(dispatcher: Any, compile_for: Callable[..., Any]) -> Callable[...
             except NumbaError:
                 raise
             except Exception:
-                dispatcher._cache.flush()
+                with suppress(OSError):
+                    dispatcher._cache.flush()
+                    return compile_for(signature)
+                dispatcher._cache = NullCache()
                 return compile_for(signature)
 
-    return compile_carefully
+    return compile_safely
 
 
 def row_primitive(implementations: dict[type, Callable[..., Any]]) -> Callable[..., Any]:

@@ -50,7 +50,6 @@ LANES = 8 if llvmlite.binding.get_host_cpu_features().get("avx512f") else 4
 PANEL = 3 * LANES
 STRIP = LANES * LANES  # rows in Fortran order that are used at a time: their residuals stay in registers
 _WIDE = ir.VectorType(_DOUBLE, LANES)
-_NEAR = 2  # prefetch into the second-level cache: the first holds the current data
 
 
 def whole_vectors(values: Any, n: int) -> int:
@@ -364,9 +363,11 @@ class _Rows:
 
 
 def _prefetch(builder, place):
+    """Emit a prefetch for reading, into the second-level cache: the first holds the current data."""
     kind = ir.FunctionType(ir.VoidType(), [_BYTES, _INT, _INT, _INT])
     hint = builder.module.declare_intrinsic("llvm.prefetch", [_BYTES], kind)
-    builder.call(hint, [builder.bitcast(place, _BYTES), _INT(0), _INT(_NEAR), _INT(1)])
+    read, second_level, data = _INT(0), _INT(2), _INT(1)
+    builder.call(hint, [builder.bitcast(place, _BYTES), read, second_level, data])
 
 
 def _generate(context, builder, signature, arguments):
@@ -439,10 +440,7 @@ def _generate_copy(context, builder, signature, arguments):
 
 
 def _generate_turn(context, builder, signature, arguments):
-    """Emit loads of as many vectors as they have lanes, exchanges between pairs of them, and as many stores.
-
-    Vectors whose numbers differ by 1, 2 or 4 exchange the lanes whose numbers differ by as much.
-    """
+    """Emit loads of as many vectors as they have lanes, their transposition, and as many stores."""
     (source, shape), (target, sizes) = (_array(context, builder, signature.args[k], arguments[k]) for k in (0, 3))
     j, i, r, c, ahead = (arguments[k] for k in (1, 2, 4, 5, 6))
     single, vectors, last = signature.args[0].dtype == types.float32, [], builder.sub(shape[0], _INDEX(1))
@@ -452,20 +450,31 @@ def _generate_turn(context, builder, signature, arguments):
         row = builder.gep(source, [builder.add(builder.mul(there, shape[1]), i)])
         vectors.append(_load_wide(builder, row, _INDEX(0), single=single))
         _prefetch(builder, builder.gep(row, [ahead]))
-    apart = 1
-    while apart < LANES:
-        kept = [lane if not lane & apart else LANES + lane - apart for lane in range(LANES)]
-        moved = [lane + apart if not lane & apart else LANES + lane for lane in range(LANES)]
-        for k in [k for k in range(LANES) if not k & apart]:
-            pair = vectors[k], vectors[k + apart]
-            vectors[k], vectors[k + apart] = (
-                builder.shuffle_vector(*pair, ir.Constant(ir.VectorType(_INT, LANES), lanes)) for lanes in (kept, moved)
-            )
-        apart *= 2
-    for k, vector in enumerate(vectors):
+    for k, vector in enumerate(_transposed(builder, vectors)):
         place = builder.add(builder.mul(builder.add(r, _INDEX(k)), sizes[1]), c)
         builder.store(vector, builder.bitcast(builder.gep(target, [place]), _WIDE.as_pointer()), align=8)
     return context.get_dummy_value()
+
+
+def _transposed(builder, vectors):
+    """Return the transpose of a square of numbers, given as `LANES` vectors.
+
+    Vectors whose numbers differ by 1, 2 or 4 exchange the lanes whose numbers differ by as much.
+    """
+    vectors, apart = list(vectors), 1
+    while apart < LANES:
+        kept = [LANES + lane - apart if lane & apart else lane for lane in range(LANES)]
+        moved = [LANES + lane if lane & apart else lane + apart for lane in range(LANES)]
+        for k in range(LANES):
+            if not k & apart:
+                pair = vectors[k], vectors[k + apart]
+                vectors[k], vectors[k + apart] = _shuffled(builder, pair, kept), _shuffled(builder, pair, moved)
+        apart *= 2
+    return vectors
+
+
+def _shuffled(builder, pair, lanes):
+    return builder.shuffle_vector(*pair, ir.Constant(ir.VectorType(_INT, LANES), lanes))
 
 
 def _generate_tile(n_vectors, context, builder, signature, arguments):
@@ -510,9 +519,6 @@ def _generate_narrow(n_vectors, context, builder, signature, arguments):
     vectors, out = _places_of(context, builder, signature, arguments, (5, 6))
     places = [_INDEX(c * PANEL + v * LANES) for c in range(2) for v in range(n_vectors)]
     x_and_z = [_load_wide(builder, vectors, place) for place in places]
-    total = builder.module.declare_intrinsic(
-        f"llvm.vector.reduce.fadd.v{LANES}f64", (), ir.FunctionType(_DOUBLE, [_DOUBLE, _WIDE])
-    )
 
     def one_row(i, sums):
         start = builder.gep(values, [builder.mul(i, width)])
@@ -522,9 +528,7 @@ def _generate_narrow(n_vectors, context, builder, signature, arguments):
             product = builder.fmul(row[0], x_and_z[c * n_vectors], flags=_FLAGS)
             for v in range(1, n_vectors):
                 product = _add_product(builder, product, row[v], x_and_z[c * n_vectors + v])
-            gaps.append(
-                builder.fsub(known, builder.call(total, [_DOUBLE(0.0), product], fastmath=_FLAGS), flags=_FLAGS)
-            )
+            gaps.append(builder.fsub(known, _sum_wide(builder, product), flags=_FLAGS))
         wide = [_spread(builder, gap, _WIDE) for gap in gaps]
         found = [_add_product(builder, sums[k], wide[k // n_vectors], row[k % n_vectors]) for k in range(2 * n_vectors)]
         return found + [_add_product(builder, sums[k - 2], gap, gap) for k, gap in enumerate(gaps)]
@@ -555,18 +559,16 @@ def _generate_strip(context, builder, signature, arguments):
         start = builder.gep(turned, [builder.mul(j, n_rows)])
         return start, [_load_wide(builder, start, offset, single=single) for offset in offsets]
 
-    def minus(total, a, b):
-        return builder.fsub(total, builder.fmul(a, b, flags=_FLAGS), flags=_FLAGS)
-
-    def take(j, left):
+    def subtract(j, left):
         _, here = column(j)
         places = j, builder.add(n_columns, j)
         steps = [_spread(builder, builder.load(builder.gep(vectors, [place])), _WIDE) for place in places]
-        return [minus(left[k], here[k % len(here)], steps[k // len(here)]) for k in range(len(left))]
+        products = [builder.fmul(vector, step, flags=_FLAGS) for step in steps for vector in here]
+        return [builder.fsub(total, product, flags=_FLAGS) for total, product in zip(left, products, strict=True)]
 
     nothing = ir.Constant(_WIDE, [ir.Constant(_DOUBLE, 0.0)] * LANES)
     known = [builder.fmul(weight, _load_wide(builder, b, offset)) for offset in offsets]
-    left = _loop(builder, _INDEX(0), n_columns, 1, [*known, *[nothing] * len(known)], take)
+    left = _loop(builder, _INDEX(0), n_columns, 1, [*known, *[nothing] * len(known)], subtract)
 
     def add(j, none):
         start, here = column(j)
@@ -584,11 +586,7 @@ def _generate_strip(context, builder, signature, arguments):
     squares = [nothing, nothing]
     for k, vector in enumerate(left):
         squares[k // len(known)] = _add_product(builder, squares[k // len(known)], vector, vector)
-    total = builder.module.declare_intrinsic(
-        f"llvm.vector.reduce.fadd.v{LANES}f64", (), ir.FunctionType(_DOUBLE, [_DOUBLE, _WIDE])
-    )
-    found = [builder.call(total, [_DOUBLE(0.0), vector], fastmath=_FLAGS) for vector in squares]
-    return cgutils.pack_array(builder, found)
+    return cgutils.pack_array(builder, [_sum_wide(builder, vector) for vector in squares])
 
 
 def _load_wide(builder, data, place, *, single=False):
@@ -669,6 +667,12 @@ def _spread(builder, number, kind=_VECTOR):
     empty = ir.Constant(kind, ir.Undefined)
     lane = builder.insert_element(empty, number, _INT(0))
     return builder.shuffle_vector(lane, empty, ir.Constant(ir.VectorType(_INT, kind.count), [0] * kind.count))
+
+
+def _sum_wide(builder, vector):
+    kind = ir.FunctionType(_DOUBLE, [_DOUBLE, _WIDE])
+    total = builder.module.declare_intrinsic(f"llvm.vector.reduce.fadd.v{LANES}f64", (), kind)
+    return builder.call(total, [_DOUBLE(0.0), vector], fastmath=_FLAGS)
 
 
 def _sum(builder, vector):

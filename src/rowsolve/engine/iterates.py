@@ -12,7 +12,7 @@ from rowsolve.checkpoint.state import Kind, Sizes, array, fill, in_place, listed
 from rowsolve.engine.stage import Context, Stage
 from rowsolve.estimate.monitor import Monitor
 from rowsolve.estimate.step import Step
-from rowsolve.kernels.rows import room_for_vectors
+from rowsolve.kernels.rows import zeros_for_vectors
 from rowsolve.methods.base import Plan, RowMethod
 
 __all__ = ["Iterates", "OutOfRange"]
@@ -42,7 +42,7 @@ class Iterates:
     def __init__(self, context: Context, stage: Stage) -> None:
         system, method = context.system, stage.method
         self.n_rhs, p = system.n_rhs, system.n_columns
-        self.values = np.empty((2, p)) if self.n_rhs == 1 else room_for_vectors(system.rows, self.n_rhs + 1, p)
+        self.values = np.empty((2, p)) if self.n_rhs == 1 else zeros_for_vectors(system.rows, self.n_rhs + 1, p)
         self.values[:-1] = stage.x0
         self.drops = np.zeros(self.n_rhs + 1)
         self._context, self._by_rows = context, isinstance(method, RowMethod)

@@ -10,7 +10,7 @@ import numpy as np
 
 from rowsolve.engine.check import full_check, residuals_of, sampled_check
 from rowsolve.estimate.tolerance import Tolerance
-from rowsolve.kernels.gram import add_products, room_for_products
+from rowsolve.kernels.gram import add_products, zeros_for_products
 from rowsolve.kernels.rows import CSRRows, DenseRows, frozen
 from rowsolve.kernels.sweep import sweep
 from rowsolve.methods.base import Method, RowMethod, StepMethod
@@ -51,7 +51,7 @@ def warm_up(method: Method, source: Source, threads: int, *, many: bool = False)
         if hasattr(steps, "set_out"):  # so small a system would be solved without passes
             steps.set_out()
         if isinstance(rows, DenseRows):  # so few rows are multiplied by BLAS
-            add_products(rows.values, frozen(np.ones((8, 1))), 3, 0, 8, room_for_products(3, 1))
+            add_products(rows.values, frozen(np.ones((8, 1))), 3, 0, 8, zeros_for_products(3, 1))
     limit = np.array([np.inf])
     sampled_check(system, x, limit, rng)
     if not many:

@@ -13,11 +13,10 @@ from rowsolve.compiled.jit import kernel, row_primitive
 from rowsolve.kernels.blocks import add_block, factor_gram, solve_triangles
 from rowsolve.kernels.rows import CSRRows, DenseRows, add_row, row_dot, row_products, usable_norm_sq
 
-_TALL, _WIDE = 4, 2  # rows by rows whose products are accumulated at once, limited by the number of registers
-_STRIP = 512  # columns that stay in the first-level cache while they are multiplied
+_STRIP = 512  # columns, of which six rows stay in the first-level cache while they are multiplied
 
 
-class FactorRoom(NamedTuple):
+class FactorWorkspace(NamedTuple):
     """Workspace to factor blocks, and to project on them."""
 
     values: np.ndarray  # the normalised rows of a block, padded with rows of zeros; a row of zeros for sparse rows
@@ -26,10 +25,10 @@ class FactorRoom(NamedTuple):
     steps: np.ndarray
 
 
-def factor_room(rows: DenseRows | CSRRows, block_size: int, n_columns: int) -> FactorRoom:
+def factor_workspace(rows: DenseRows | CSRRows, block_size: int, n_columns: int) -> FactorWorkspace:
     """Return a workspace for blocks of up to `block_size` rows."""
-    padded = -(-block_size // _TALL) * _TALL
-    return FactorRoom(
+    padded = -(-block_size // 4) * 4
+    return FactorWorkspace(
         values=np.zeros((1 if isinstance(rows, CSRRows) else padded, n_columns)),
         gram=np.zeros((padded, padded)),
         gaps=np.empty((block_size, 2)),
@@ -38,6 +37,7 @@ def factor_room(rows: DenseRows | CSRRows, block_size: int, n_columns: int) -> F
 
 
 def _gram_dense(rows, block, scale, workspace):
+    """Multiply four rows by two rows at a time: more sums would not fit into the registers."""
     values, gram = workspace.values, workspace.gram
     n_rows, n_columns = values.shape
     values[block.size :] = 0.0
@@ -47,8 +47,8 @@ def _gram_dense(rows, block, scale, workspace):
     gram[:] = 0.0
     for start in range(0, n_columns, _STRIP):
         strip = values[:, start : min(start + _STRIP, n_columns)]
-        for s in range(0, n_rows, _TALL):
-            for t in range(0, s + _TALL, _WIDE):
+        for s in range(0, n_rows, 4):
+            for t in range(0, s + 4, 2):
                 _add_products(strip, s, t, gram)
 
 
@@ -91,7 +91,7 @@ _GRAM: dict[type, Any] = {DenseRows: _gram_dense, CSRRows: _gram_csr}
 
 @row_primitive(_GRAM)
 def _fill_gram(rows, block, scale, workspace):  # workspace: INOUT
-    """Fill the lower triangle of ``room.gram`` with the products of the normalised rows of `block`."""
+    """Fill the lower triangle of ``workspace.gram`` with the products of the normalised rows of `block`."""
     _GRAM[type(rows)](rows, block, scale, workspace)
 
 

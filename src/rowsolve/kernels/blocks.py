@@ -24,7 +24,7 @@ from rowsolve.kernels.sweep import measure_two
 DEPENDENT = 1e-8
 
 
-class BlockRoom(NamedTuple):
+class BlockWorkspace(NamedTuple):
     """Workspace for blocks of at most ``scale.size`` rows; the first axis of gaps and steps is for x and the probe."""
 
     scale: np.ndarray  # 1 / norm(a_i), or 0 for a row that does not define a hyperplane
@@ -35,10 +35,10 @@ class BlockRoom(NamedTuple):
     spread: np.ndarray  # one row as a dense vector
 
 
-def block_room(block_size: int, n_columns: int, n_iterates: int = 2) -> BlockRoom:
+def block_workspace(block_size: int, n_columns: int, n_iterates: int = 2) -> BlockWorkspace:
     """Return a workspace for blocks of up to `block_size` rows and `n_iterates` iterates."""
     square = (block_size, block_size)
-    return BlockRoom(
+    return BlockWorkspace(
         scale=np.empty(block_size),
         gram=np.empty(square),
         factor=np.empty(square),

@@ -14,21 +14,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rowsolve.compiled.jit import kernel
-from rowsolve.kernels.blocks import BlockRoom, block_room, factor_gram, project_blocks, solve_for_steps
+from rowsolve.kernels.blocks import BlockWorkspace, block_workspace, factor_gram, project_blocks, solve_for_steps
 from rowsolve.kernels.rounds import Work, copy, n_places_of, place_of, register
 from rowsolve.kernels.rows import product_of_moves
 from rowsolve.kernels.sweep import sweep_first
 
 
 class Legs(NamedTuple):
-    """The results of legs: x and the probe, their drops, and odd rows. Two sets alternate from round to round."""
+    """The results of legs: x and the probe, their drops, and flagged rows. Two sets alternate from round to round."""
 
     iterates: np.ndarray  # (2, n_places, 2, p)
     gained: np.ndarray  # (2, n_places, 2)
     flagged_rows: np.ndarray  # (2, n_places, 3)
 
 
-class Posts(NamedTuple):
+class States(NamedTuple):
     """The combined state of all chains at the start of a round, a copy per thread. Two sets alternate."""
 
     start: np.ndarray  # (2, n_chains, 2, p)
@@ -36,32 +36,32 @@ class Posts(NamedTuple):
     flagged_rows: np.ndarray  # (2, n_chains, 3)
 
 
-class ChainRoom(NamedTuple):
+class ChainWorkspace(NamedTuple):
     """The workspace of a thread."""
 
     moves: np.ndarray  # (n_chains, p)
-    dots: BlockRoom
+    dots: BlockWorkspace
     places: np.ndarray  # (n_chains,)
-    block: BlockRoom
+    block: BlockWorkspace
 
 
-def chain_rooms(n_chains: int, n_columns: int, block_size: int) -> tuple[Legs, Posts, list[ChainRoom]]:
+def chain_workspaces(n_chains: int, n_columns: int, block_size: int) -> tuple[Legs, States, list[ChainWorkspace]]:
     """Return the arrays for `n_chains` chains on as many threads."""
     n_places = n_places_of(n_chains)
     legs = Legs(np.empty((2, n_places, 2, n_columns)), np.empty((2, n_places, 2)), np.empty((2, n_places, 3), np.int64))
-    posts = Posts(
+    states = States(
         np.empty((2, n_chains, 2, n_columns)), np.empty((2, n_chains, 2)), np.empty((2, n_chains, 3), np.int64)
     )
     workspaces = [
-        ChainRoom(
+        ChainWorkspace(
             moves=np.empty((n_chains, n_columns)),
-            dots=block_room(n_chains, 1),
+            dots=block_workspace(n_chains, 1),
             places=np.empty(n_chains, np.int64),
-            block=block_room(block_size, n_columns),
+            block=block_workspace(block_size, n_columns),
         )
         for _ in range(n_chains)
     ]
-    return legs, posts, workspaces
+    return legs, states, workspaces
 
 
 class Chains(NamedTuple):
@@ -76,8 +76,8 @@ class Chains(NamedTuple):
     edges: np.ndarray
     per_round: int
     legs: Legs
-    posts: Posts
-    workspace: ChainRoom
+    states: States
+    workspace: ChainWorkspace
 
 
 @kernel
@@ -91,15 +91,15 @@ def _is_done(work, t, me):
     return t * work.per_round >= _units(work)[1]
 
 
-def _follow(work, t, other, me):
-    posts, turn = work.posts, t % 2
+def _copy_state(work, t, other, me):
+    states, turn = work.states, t % 2
     for c in range(2):
-        copy(posts.start[turn, other, c], posts.start[turn, me, c])
-    copy(posts.drops[turn, other], posts.drops[turn, me])
-    copy(posts.flagged_rows[turn, other], posts.flagged_rows[turn, me])
+        copy(states.start[turn, other, c], states.start[turn, me, c])
+    copy(states.drops[turn, other], states.drops[turn, me])
+    copy(states.flagged_rows[turn, other], states.flagged_rows[turn, me])
 
 
-def _go_leg(work, t, c, place, me, meeting):
+def _run_leg(work, t, c, place, me, progress):
     (n_units, share), legs, turn = _units(work), work.legs, t % 2
     end = min((c + 1) * share, n_units)
     low = min(c * share + t * work.per_round, end)
@@ -109,32 +109,32 @@ def _go_leg(work, t, c, place, me, meeting):
         legs.flagged_rows[turn, place],
     )
     for k in range(2):
-        copy(work.posts.start[turn, me, k], iterates[k])
+        copy(work.states.start[turn, me, k], iterates[k])
     flagged_rows[:] = -1
     high = min(low + work.per_round, end)
     _project(work.rows, work.b, work.order, work.edges, low, high, end, iterates, gained, flagged_rows, work.workspace)
 
 
-def _meet(work, t, me, meeting):
+def _combine(work, t, me, progress):
     """Combine all chains at the end of round `t`."""
-    legs, posts, workspace, turn, after = work.legs, work.posts, work.workspace, t % 2, (t + 1) % 2
-    copy(posts.flagged_rows[turn, me], posts.flagged_rows[after, me])
-    for c in range(meeting.taken.size):
-        place = place_of(t, c, meeting)
+    legs, states, workspace, turn, after = work.legs, work.states, work.workspace, t % 2, (t + 1) % 2
+    copy(states.flagged_rows[turn, me], states.flagged_rows[after, me])
+    for c in range(progress.claims.size):
+        place = place_of(t, c, progress)
         workspace.places[c] = place
-        for sort in range(3):
-            posts.flagged_rows[after, me, sort] = max(
-                posts.flagged_rows[after, me, sort], legs.flagged_rows[turn, place, sort]
+        for sort in range(work.states.flagged_rows.shape[2]):
+            states.flagged_rows[after, me, sort] = max(
+                states.flagged_rows[after, me, sort], legs.flagged_rows[turn, place, sort]
             )
     for c in range(2):
         gain = _bring_together(
-            work.rows, legs.iterates[turn, :, c], legs.gained[turn, :, c], posts.start[turn, me, c],
-            posts.start[after, me, c], workspace,
+            work.rows, legs.iterates[turn, :, c], legs.gained[turn, :, c], states.start[turn, me, c],
+            states.start[after, me, c], workspace,
         )  # fmt: skip
-        posts.drops[after, me, c] = posts.drops[turn, me, c] + gain
+        states.drops[after, me, c] = states.drops[turn, me, c] + gain
 
 
-register(Chains, Work(_go_leg, _meet, _follow, _is_done))
+register(Chains, Work(_run_leg, _combine, _copy_state, _is_done))
 
 
 @kernel

@@ -8,9 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from rowsolve.compiled.jit import kernel
-from rowsolve.kernels.rows import add_row, norm_sq_outside, row_norm_sq, row_products, usable_norm_sq
-
-_TILE = 32  # rows that stay in the cache while they are multiplied by the basis
+from rowsolve.kernels.rows import ROWS_AT_ONCE, add_row, norm_sq_outside, row_norm_sq, row_products, usable_norm_sq
 
 
 @kernel
@@ -36,9 +34,9 @@ def find_parts(rows, order, start, stop, basis, parts, ratios):  # parts, ratios
 
     Fill ``ratios[t]`` with the ratio of the squared norm of the row to that of the deflated row.
     """
-    products = np.empty((_TILE, basis.shape[0]))
-    for first in range(start, stop, _TILE):
-        last = min(first + _TILE, stop)
+    products = np.empty((ROWS_AT_ONCE, basis.shape[0]))
+    for first in range(start, stop, ROWS_AT_ONCE):
+        last = min(first + ROWS_AT_ONCE, stop)
         row_products(rows, order, first, last, basis, products)
         for t in range(first, last):
             norm_sq, inside_sq = row_norm_sq(rows, order[t]), 0.0

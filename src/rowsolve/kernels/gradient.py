@@ -29,7 +29,7 @@ from rowsolve.kernels.turned import turn
 # Rows that are summed separately before their sum is added to that of the other rows. Adding n rows one after another
 # would make the rounding error of the sum sqrt(n) times as large as necessary.
 ROWS_OF_A_SUM = 256
-_ENTRIES_OF_A_SUM = 64  # the same for sparse rows: stored entries per column
+_ENTRIES_OF_A_SUM = ROWS_OF_A_SUM // 4  # the same for sparse rows, by columns; dense rows are added four at a time
 
 
 @kernel

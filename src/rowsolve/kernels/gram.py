@@ -13,7 +13,8 @@ from rowsolve.compiled.jit import kernel
 from rowsolve.compiled.simd import LANES, PANEL, add_tile, copy_to_panels
 from rowsolve.kernels.turned import turn
 
-_NUMBERS, _FEWEST_ROWS, _MOST_ROWS = 1 << 16, 64, 128  # of a block, which must fit into the cache of a core
+_NUMBERS_OF_A_BLOCK = 1 << 16  # which stays in the second-level cache
+_ROWS_OF_A_BLOCK = 64  # at least; twice as many if that keeps to the numbers
 
 
 def place_of_sides(n_columns, n_sides):
@@ -25,7 +26,7 @@ def place_of_sides(n_columns, n_sides):
     return n_columns if n_sides < LANES else -(-n_columns // PANEL) * PANEL
 
 
-def room_for_products(n_columns, n_sides):
+def zeros_for_products(n_columns, n_sides):
     """Return zeros for `add_products`: rows for the columns of A, columns for those and the right-hand sides."""
     rows = n_columns + (n_sides if n_sides < LANES else 0)
     width = -(-(place_of_sides(n_columns, n_sides) + n_sides) // PANEL) * PANEL
@@ -63,7 +64,7 @@ def add_products(values, sides, place, start, stop, out):  # out: INOUT
     """
     n_columns = place + sides.shape[1]
     n_panels, n_vectors, n_tiles = -(-n_columns // PANEL), -(-n_columns // LANES), out.shape[0] // LANES
-    size = max(_FEWEST_ROWS, min(_MOST_ROWS, _NUMBERS // n_columns))
+    size = max(_ROWS_OF_A_BLOCK, min(2 * _ROWS_OF_A_BLOCK, _NUMBERS_OF_A_BLOCK // n_columns))
     panels = np.zeros((n_panels, size, PANEL))
     for first in range(start, stop, size):
         last = min(first + size, stop)

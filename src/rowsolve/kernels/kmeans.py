@@ -12,17 +12,31 @@ fixed centroids, `move_centroids` moves these towards the rows, in the order of 
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rowsolve.compiled.jit import kernel
-from rowsolve.kernels.rows import add_and_measure_row, room_for_vectors, row_norm_sq, row_products, usable_norm_sq
+from rowsolve.kernels.rows import (
+    ROWS_AT_ONCE,
+    add_and_measure_row,
+    row_norm_sq,
+    row_products,
+    usable_norm_sq,
+    zeros_for_vectors,
+)
 
-EUCLIDEAN, DIRECTION, JACCARD, HAMMING = 0, 1, 2, 3  # how rows are compared
-SAME = 1e-12  # squared sine, or relative squared distance, below which two rows are the same
-_SMALL, _LARGE = 1e-100, 1e280  # a constant rate decreases `weight` without bound: rescale outside this range
-_TILE = 32  # rows whose products with all centroids are in memory at once
+IN_RANGE = 1e100  # a constant rate decreases `weight` without bound: rescale before a norm exceeds this
+
+
+class MetricCode(IntEnum):
+    """How rows are compared; kernels get its value, since each enumeration is a type of its own."""
+
+    DIRECTION = 0
+    EUCLIDEAN = 1
+    JACCARD = 2
+    HAMMING = 3
 
 
 class Centroids(NamedTuple):
@@ -37,11 +51,11 @@ class Centroids(NamedTuple):
 
 def empty_centroids(k: int, n_columns: int, rows: Any = None) -> Centroids:
     """Return arrays for `k` centroids, in the memory layout for this type of `rows` if given."""
-    return Centroids(room_for_vectors(rows, k, n_columns), np.zeros(k), np.ones(k), np.zeros(k), np.zeros(k, np.int64))
+    return Centroids(zeros_for_vectors(rows, k, n_columns), np.zeros(k), np.ones(k), np.zeros(k), np.zeros(k, np.int64))
 
 
 @kernel
-def _likeness(dot, norm_sq, metric, centroids, group):
+def _similarity(dot, norm_sq, metric, centroids, group):
     """Return the similarity of a row and a centroid (larger is closer) and the sign with which to use the row.
 
     `dot` is the product of the row with the vector of the centroid, `norm_sq` the squared norm of the row. For a vector
@@ -49,22 +63,22 @@ def _likeness(dot, norm_sq, metric, centroids, group):
     Jaccard similarity is generalized to ``<a, c> / (<a, a> + <c, c> - <a, c>)``.
     """
     vector_sq = centroids.vector_sq[group]
-    if metric == DIRECTION:
+    if metric == MetricCode.DIRECTION:
         if vector_sq == 0.0:
             return 0.0, 1.0
         cosine = dot / np.sqrt(norm_sq) / np.sqrt(vector_sq)
         return abs(cosine), 1.0 if cosine >= 0.0 else -1.0
     weight = centroids.weight[group]
     dot *= weight
-    if metric == EUCLIDEAN:
+    if metric == MetricCode.EUCLIDEAN:
         return 2.0 * dot - weight * weight * vector_sq, 1.0
-    if metric == HAMMING:
+    if metric == MetricCode.HAMMING:
         return 2.0 * dot - weight * centroids.target[group], 1.0
     return dot / (norm_sq + weight * weight * vector_sq - dot), 1.0
 
 
 @kernel
-def _pull(rows, b, i, scaled, rate, centroids, group):
+def _move_towards(rows, b, i, scaled, rate, centroids, group):
     """Move a centroid equation by ``rate`` towards ``scaled`` times equation ``i``."""
     if rate >= 1.0:
         centroids.vector[group, :] = 0.0
@@ -78,7 +92,7 @@ def _pull(rows, b, i, scaled, rate, centroids, group):
     norm_sq, dot = add_and_measure_row(rows, i, push, centroids.vector[group])
     centroids.target[group] += push * b[i]
     centroids.vector_sq[group] += push * (2.0 * dot + push * norm_sq)
-    if centroids.weight[group] < _SMALL or centroids.vector_sq[group] > _LARGE:
+    if centroids.weight[group] < 1.0 / IN_RANGE or centroids.vector_sq[group] > IN_RANGE**2:
         centroids.vector[group] *= centroids.weight[group]
         centroids.target[group] *= centroids.weight[group]
         centroids.vector_sq[group] *= centroids.weight[group] ** 2
@@ -90,14 +104,14 @@ def distances_to_none(rows, b, sample, metric, far, flagged_rows):  # far, flagg
     """Fill `far` for the rows in `sample` without any centroid: with 1 or the squared norm, or 0 for a zero row."""
     for t in range(sample.size):
         norm_sq = usable_norm_sq(rows, b, sample[t], flagged_rows)
-        far[t] = 1.0 if norm_sq > 0.0 and metric in (DIRECTION, JACCARD) else norm_sq
+        far[t] = 1.0 if norm_sq > 0.0 and metric in (MetricCode.DIRECTION, MetricCode.JACCARD) else norm_sq
 
 
-def _all_at_once(call: Callable[[int, int], None], n_items: int) -> None:
+def _in_one_call(call: Callable[[int, int], None], n_items: int) -> None:
     call(0, n_items)
 
 
-def add_seed(rows, b, sample, metric, draws, far, least, centroids, group, share=_all_at_once):
+def add_seed(rows, b, sample, metric, draws, far, least, centroids, group, share=_in_one_call):
     """Choose a row of `sample` as the next centroid by k-means++; return False if all rows equal previous centroids.
 
     `far` is the squared sine of the angle, or the squared distance, between each row and its nearest centroid; below
@@ -125,14 +139,14 @@ def add_seed(rows, b, sample, metric, draws, far, least, centroids, group, share
 def start_at(rows, b, i, metric, centroids, group):  # centroids: INOUT
     """Set a centroid to row ``i``."""
     unit = 1.0 / np.sqrt(row_norm_sq(rows, i))
-    _pull(rows, b, i, unit if metric == DIRECTION else 1.0, 1.0, centroids, group)
+    _move_towards(rows, b, i, unit if metric == MetricCode.DIRECTION else 1.0, 1.0, centroids, group)
 
 
 @kernel
 def distances_with(rows, sample, start, stop, metric, candidates, far, left):  # left: INOUT
     """Fill ``left[t, c]`` with the distance of row ``sample[t]`` to its nearest centroid if candidate c is added."""
-    for first in range(start, stop, _TILE):
-        last = min(first + _TILE, stop)
+    for first in range(start, stop, ROWS_AT_ONCE):
+        last = min(first + ROWS_AT_ONCE, stop)
         row_products(rows, sample, first, last, candidates.vector, left[first:last])
         for t in range(first, last):
             norm_sq = row_norm_sq(rows, sample[t]) if far[t] > 0.0 else 0.0
@@ -144,12 +158,12 @@ def distances_with(rows, sample, start, stop, metric, candidates, far, left):  #
 def _distance_with(dot, norm_sq, far, metric, centroids, group):
     if far == 0.0:
         return 0.0
-    like, _ = _likeness(dot, norm_sq, metric, centroids, group)
-    now = norm_sq - like
-    if metric == DIRECTION:
-        now = 1.0 - like * like
-    elif metric == JACCARD:
-        now = 1.0 - like
+    similarity, _ = _similarity(dot, norm_sq, metric, centroids, group)
+    now = norm_sq - similarity
+    if metric == MetricCode.DIRECTION:
+        now = 1.0 - similarity * similarity
+    elif metric == MetricCode.JACCARD:
+        now = 1.0 - similarity
     return min(far, max(0.0, now))
 
 
@@ -161,9 +175,9 @@ def label_rows(
 
     ``scales[t]`` is the factor of row ``order[t]`` when a centroid is moved towards it.
     """
-    dots = np.empty((min(_TILE, stop - start), centroids.target.size))
-    for first in range(start, stop, _TILE):
-        last = min(first + _TILE, stop)
+    dots = np.empty((min(ROWS_AT_ONCE, stop - start), centroids.target.size))
+    for first in range(start, stop, ROWS_AT_ONCE):
+        last = min(first + ROWS_AT_ONCE, stop)
         row_products(rows, order, first, last, centroids.vector, dots)
         for t in range(first, last):
             i = order[t]
@@ -171,16 +185,16 @@ def label_rows(
             labels[i] = -1
             if norm_sq > 0.0:
                 labels[i], sign = _nearest(dots[t - first], norm_sq, metric, centroids, k)
-                scales[t] = sign / np.sqrt(norm_sq) if metric == DIRECTION else 1.0
+                scales[t] = sign / np.sqrt(norm_sq) if metric == MetricCode.DIRECTION else 1.0
 
 
 @kernel
 def _nearest(dots, norm_sq, metric, centroids, k):
     nearest, best, sign = 0, -np.inf, 1.0
     for group in range(k):
-        like, turned = _likeness(dots[group], norm_sq, metric, centroids, group)
-        if like > best:
-            nearest, best, sign = group, like, turned
+        similarity, turned = _similarity(dots[group], norm_sq, metric, centroids, group)
+        if similarity > best:
+            nearest, best, sign = group, similarity, turned
     return nearest, sign
 
 
@@ -196,7 +210,7 @@ def move_centroids(rows, b, order, start, stop, rate, centroids, labels, scales,
         if group >= 0 and group % n_parts == part:
             centroids.n_members[group] += 1
             pull = 1.0 / centroids.n_members[group] if rate == 0.0 else rate
-            _pull(rows, b, order[t], scales[t], pull, centroids, group)
+            _move_towards(rows, b, order[t], scales[t], pull, centroids, group)
 
 
 @kernel

@@ -12,10 +12,8 @@ from typing import Any
 import numpy as np
 
 from rowsolve.compiled.jit import kernel, row_primitive
-from rowsolve.kernels.blocks import BlockRoom, factor_gram, measure_block, solve_for_steps
-from rowsolve.kernels.rows import CSRRows, DenseRows, row_products
-
-_AT_ONCE = 16  # rows that are processed together in sums over all rows
+from rowsolve.kernels.blocks import BlockWorkspace, factor_gram, measure_block, solve_for_steps
+from rowsolve.kernels.rows import ROWS_AT_ONCE, CSRRows, DenseRows, row_products
 
 
 def laid_out(rows: DenseRows | CSRRows, vectors: np.ndarray) -> np.ndarray:
@@ -85,9 +83,9 @@ def products_of(rows, order, vectors, out):  # out: INOUT
 def add_gradients_of_many(rows, b, weight, order, vectors, out, squares):  # out, squares: INOUT
     """Do the same as `add_gradients` for many vectors, over the rows in `order`."""
     n_vectors = vectors.shape[0]
-    products, gaps = np.empty((_AT_ONCE, n_vectors)), np.empty((n_vectors, _AT_ONCE))
-    for start in range(0, order.size, _AT_ONCE):
-        stop = min(start + _AT_ONCE, order.size)
+    products, gaps = np.empty((ROWS_AT_ONCE, n_vectors)), np.empty((n_vectors, ROWS_AT_ONCE))
+    for start in range(0, order.size, ROWS_AT_ONCE):
+        stop = min(start + ROWS_AT_ONCE, order.size)
         row_products(rows, order, start, stop, vectors, products)
         for t in range(stop - start):
             for g in range(n_vectors):
@@ -130,7 +128,7 @@ def project_many(
 
 
 @kernel
-def _solve_in_turn(count, workspace: BlockRoom, c):
+def _solve_in_turn(count, workspace: BlockWorkspace, c):
     """Fill the steps of iterate `c` for projections on one row after another; return the decrease of its error."""
     gaps, steps, gain = workspace.gaps[c], workspace.steps[c], 0.0
     for s in range(count):

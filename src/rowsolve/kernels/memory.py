@@ -34,7 +34,7 @@ def best_with_memory(start, end, drop, kept, n_kept, place, best):  # kept, best
     new_sq, before_sq = length_sq, np.inf
     while new_sq < 0.25 * before_sq:  # if little remains, orthogonalize again because of rounding
         before_sq = new_sq
-        new_sq = _take_away(move, kept[:n_kept])
+        new_sq = _orthogonalize(move, kept[:n_kept])
         if not new_sq > max(_NOTHING_NEW * length_sq, _ROUNDING * size_sq):
             return -1.0
     gain = 0.5 * (drop + length_sq)
@@ -46,7 +46,7 @@ def best_with_memory(start, end, drop, kept, n_kept, place, best):  # kept, best
 
 
 @kernel
-def _take_away(move, kept):  # move: INOUT
+def _orthogonalize(move, kept):  # move: INOUT
     """Make `move` orthogonal to the directions; return its squared length."""
     for k in range(kept.shape[0]):
         direction, part = kept[k], 0.0

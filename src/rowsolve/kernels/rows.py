@@ -9,6 +9,7 @@ vectors (see there), the inner products of which are computed by `product_of_mov
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,9 +18,16 @@ from rowsolve.compiled.jit import kernel, row_primitive
 
 # A smaller squared norm is inaccurate or zero because of underflow. Norms of 1e-150 and 1e150 are in range.
 SMALLEST_NORM_SQ = 1e-305
-NON_FINITE, ZERO_AGAINST_B, ZERO = 0, 1, 2  # indices in `flagged_rows`
-# Squared sine between a row and the span of Q below which it counts as inside: the rest of it is mostly rounding.
-INSIDE = 1e-12
+PARALLEL = 1e-12  # squared sine of the angle of a row to another one, or to a span, that may be mere rounding
+ROWS_AT_ONCE = 16  # rows that stay in the cache while they are multiplied by several sets of vectors
+
+
+class RowFlag(IntEnum):
+    """Why a row does not define a hyperplane; an index of `flagged_rows`, which has the last such row of each kind."""
+
+    NON_FINITE = 0
+    ZERO_AGAINST_B = 1  # a row of zeros whose right-hand side is not zero
+    ZERO = 2
 
 
 class DenseRows(NamedTuple):
@@ -317,36 +325,55 @@ def product_of_moves(rows, move, other):
     return _MOVES[type(rows)](rows, move, other)
 
 
-def room_for_vectors(rows: DenseRows | CSRRows, count: int, n_columns: int) -> np.ndarray:
+def zeros_for_vectors(rows: DenseRows | CSRRows, count: int, n_columns: int) -> np.ndarray:
     """Return zeros for `count` vectors in the memory layout that is fastest for `row_products`."""
     return np.zeros((count, n_columns), order="F" if isinstance(rows, CSRRows) else "C")
 
 
 @kernel
-def is_in_order(indices, indptr, n_columns):
+def is_valid_csr(indices, indptr, n_columns):
     """Return whether CSR arrays are valid: consecutive rows, with increasing column indices, all of them in range."""
-    n_rows, n_stored, falls = indptr.size - 1, indices.size, 0
-    if indptr[0] != 0 or indptr[n_rows] != n_stored:
+    if indptr[0] != 0 or indptr[-1] != indices.size or not _are_ascending(indptr):
         return False
-    for i in range(n_rows):
-        first, last = indptr[i], indptr[i + 1]
-        if last < first or last > n_stored:
-            return False
-        if 0 < first < last and indices[first] <= indices[first - 1]:
-            falls -= 1
-    for k in range(1, n_stored):  # a loop over all entries, which is vectorized
-        falls += 1 if indices[k] <= indices[k - 1] else 0
     outside = 0
-    for k in range(n_stored):
+    for k in range(indices.size):
         outside += 1 if indices[k] < 0 or indices[k] >= n_columns else 0
-    return falls == 0 and outside == 0
+    return outside == 0 and _descents(indices) == _descents_between_rows(indices, indptr)
+
+
+@kernel
+def _are_ascending(indptr):
+    for i in range(indptr.size - 1):  # noqa: SIM110 (not in a kernel)
+        if indptr[i + 1] < indptr[i]:
+            return False
+    return True
+
+
+@kernel
+def _descents(indices):
+    """Count the entries whose index is not larger than that of the entry before; the loop is vectorized."""
+    count = 0
+    for k in range(1, indices.size):
+        count += 1 if indices[k] <= indices[k - 1] else 0
+    return count
+
+
+@kernel
+def _descents_between_rows(indices, indptr):
+    """Count those among them that begin a row."""
+    count = 0
+    for i in range(indptr.size - 1):
+        first = indptr[i]
+        if 0 < first < indptr[i + 1] and indices[first] <= indices[first - 1]:
+            count += 1
+    return count
 
 
 @kernel
 def norm_sq_outside(norm_sq, inside_sq):
-    """Return the squared norm of a deflated row; that of the whole row if it lies in the span (see `INSIDE`)."""
+    """Return the squared norm of a deflated row; that of the whole row if it lies in the span (see `PARALLEL`)."""
     outside_sq = norm_sq - inside_sq
-    return outside_sq if outside_sq > max(INSIDE * norm_sq, SMALLEST_NORM_SQ) else norm_sq
+    return outside_sq if outside_sq > max(PARALLEL * norm_sq, SMALLEST_NORM_SQ) else norm_sq
 
 
 @kernel
@@ -355,11 +382,11 @@ def is_usable(norm_sq, b, i, flagged_rows):  # flagged_rows: INOUT
     if SMALLEST_NORM_SQ < norm_sq < np.inf:
         return True
     if not norm_sq < np.inf:
-        flagged_rows[NON_FINITE] = i
+        flagged_rows[RowFlag.NON_FINITE] = i
     elif b[i] != 0.0:
-        flagged_rows[ZERO_AGAINST_B] = i
+        flagged_rows[RowFlag.ZERO_AGAINST_B] = i
     else:
-        flagged_rows[ZERO] = i
+        flagged_rows[RowFlag.ZERO] = i
     return False
 
 

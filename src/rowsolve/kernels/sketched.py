@@ -7,10 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from rowsolve.compiled.jit import kernel
-from rowsolve.kernels.rows import add_row, row_dot, row_products, usable_norm_sq
+from rowsolve.kernels.rows import ROWS_AT_ONCE, add_row, row_dot, row_products, usable_norm_sq
 from rowsolve.kernels.sampling import draw_into, draw_one
-
-_TILE = 32  # rows that stay in the cache while they are multiplied by Phi and then by the centroids
 
 
 class Sketch(NamedTuple):
@@ -39,8 +37,8 @@ class Position(NamedTuple):
 def sketch_rows(rows, b, start, stop, phi, centroids, sketch, flagged_rows):  # sketch, flagged_rows: INOUT
     """Fill rows `start` to `stop` of `sketch`, reading each row once."""
     order = np.arange(start, stop)
-    for first in range(0, order.size, _TILE):
-        last = min(first + _TILE, order.size)
+    for first in range(0, order.size, ROWS_AT_ONCE):
+        last = min(first + ROWS_AT_ONCE, order.size)
         row_products(rows, order, first, last, phi, sketch.unit[start + first : start + last])
         row_products(rows, order, first, last, centroids, sketch.overlaps[start + first : start + last])
         for i in range(start + first, start + last):

@@ -18,8 +18,6 @@ from rowsolve.kernels.rows import (
     norm_sq_outside,
 )
 
-_AHEAD = 4  # rows between the row that is measured and the one that is prefetched
-
 
 class Gate(NamedTuple):
     """A filter that accepts rows near x, by a running quantile of their distances.
@@ -151,7 +149,7 @@ def _in_pairs(_kind, rows, b, order, count, iterates, drops, flagged_rows, gate)
     i, k = order[0], order[0]
     steps = (0.0, 0.0, 0.0, 0.0)
     for t in range(0, count - 1, 2):
-        u, v, ahead = order[t], order[t + 1], min(t + _AHEAD, last)
+        u, v, ahead = order[t], order[t + 1], min(t + 4, last)  # the pair after the next is prefetched
         places = (i, k, u, v, order[ahead], order[ahead + 1])
         norm_u, norm_v, cross, ux, vx, uz, vz = move_and_measure(rows, places, x, z, steps)
         gap_u, part_u = b[u] - ux, -uz

@@ -23,29 +23,21 @@ from rowsolve.checkpoint.state import (
     tuple_of,
 )
 from rowsolve.kernels.descent import (
-    AMPLIFICATION,
-    AT_ITS_END,
-    FLAT,
-    LAST_STEP,
-    LOST,
-    N_NUMBERS,
-    RESIDUAL_SQ,
-    STILL,
-    TOP,
-    WORTH,
     Limits,
+    Scalar,
     Steps,
-    room_for_steps,
+    step_workspace,
 )
 from rowsolve.kernels.gradient import ROWS_OF_A_SUM, add_gradients
 from rowsolve.kernels.many import add_gradients_of_many, laid_out
-from rowsolve.kernels.rounds import call_off, new_meeting, run_rounds
+from rowsolve.kernels.rounds import cancel, new_progress, run_rounds
 from rowsolve.kernels.rows import DenseRows
 from rowsolve.lstsq.factor import Factor, find_odd_rows
 from rowsolve.lstsq.spectrum import Outliers
 from rowsolve.parallel.blas import blas_threads
 from rowsolve.parallel.pool import run_as_one
 from rowsolve.parallel.vectors import norm, norms, products
+from rowsolve.policy.thresholds import GRADIENT_ROUNDING, ROUNDED, SHORTEST_PROBE
 from rowsolve.problem.system import WORK_OF_A_BURST, Piece, System
 
 __all__ = ["Descent"]
@@ -214,31 +206,34 @@ class Descent:
         system, started, p = self.system, self.system.clock.elapsed, self.system.n_columns
         numbers = system.n_rows * system.entries_per_row
         n_threads = system.threads_for(n_steps * numbers)
-        course, sums = room_for_steps(n_threads, n_steps, p)
+        course, sums = step_workspace(n_threads, n_steps, p)
         course.vectors[0, 0] = self.at, self.slope, self.direction
-        state = course.numbers[0, 0]
-        state[WORTH : WORTH + 2], state[STILL : STILL + 2] = self._worth, self.still
-        state[RESIDUAL_SQ:N_NUMBERS] = self.residual_sq[0], self._top, self.amplification, self.last_step[0], 0.0
+        residual_sq, last_step = self.residual_sq[0], self.last_step[0]
+        course.scalars[0, 0] = [*self._worth, *self.still, residual_sq, self._top, self.amplification, last_step, 0.0]
         limits = Limits(
-            system.damp**2, self._unit, enough, float(self.drift[0]), LOST * _EPS * self._worth_at_start,
-            min(1.0, p / system.n_rows), self._null_sq > 0.0,
+            damp_sq=system.damp**2, unit=self._unit, error=enough, drift=float(self.drift[0]),
+            probe_gradient=GRADIENT_ROUNDING * _EPS * self._worth_at_start, share=min(1.0, p / system.n_rows),
+            flat=ROUNDED * _EPS, rounding=GRADIENT_ROUNDING * _EPS, probe_norm=SHORTEST_PROBE,
+            finished=self._null_sq > 0.0,
         )  # fmt: skip
         work, patience = (
             Steps(system.rows, system.b, limits, course, sums),
             int(_LOOKS_PER_NUMBER * numbers / n_threads),
         )
-        meeting = new_meeting(n_threads)
-        calls = [partial(run_rounds, work, patience, me, meeting) for me in range(n_threads)]
-        taken = run_as_one(calls, lambda: call_off(meeting))
+        progress = new_progress(n_threads)
+        calls = [partial(run_rounds, work, patience, me, progress) for me in range(n_threads)]
+        taken = run_as_one(calls, lambda: cancel(progress))
         self.at, self.slope, self.direction = course.vectors[taken % 2, 0].copy()
-        state, seen = course.numbers[taken % 2, 0], course.seen[0, :taken]
-        self._worth, self.still = state[WORTH : WORTH + 2].copy(), state[STILL : STILL + 2] != 0.0
-        self.residual_sq, self.last_step = state[[RESIDUAL_SQ]], state[[LAST_STEP]]
-        self._top, self.amplification, self.fresh = float(state[TOP]), float(state[AMPLIFICATION]), False
+        scalars, seen = course.scalars[taken % 2, 0], course.seen[0, :taken]
+        self._worth = scalars[[Scalar.GRADIENT_SQ_X, Scalar.GRADIENT_SQ_Z]]
+        self.still = scalars[[Scalar.ENDED_X, Scalar.ENDED_Z]] != 0.0
+        self.residual_sq, self.last_step = scalars[[Scalar.RESIDUAL_SQ]], scalars[[Scalar.LAST_STEP]]
+        self._top, self.amplification = float(scalars[Scalar.LARGEST_CURVATURE]), float(scalars[Scalar.AMPLIFICATION])
+        self.fresh = False
         self._downhill = self._unit * self.slope
         if not self._null_sq:
             self._probe_exhausted |= bool((seen[:, 0] < _SPENT**2).any())
-            self._seen += [(size_sq, worth) for size_sq, worth, _ in seen.tolist() if size_sq >= AT_ITS_END**2]
+            self._seen += [(size_sq, worth) for size_sq, worth, _ in seen.tolist() if size_sq >= SHORTEST_PROBE**2]
         self.error = norms(self._downhill[:-1]) * self.amplification
         self._make_sure_finite(self.slope)
         self.seconds_a_pass = (system.clock.elapsed - started) / max(1, taken)
@@ -261,7 +256,7 @@ class Descent:
         self._top = max(self._top, float(_ratios(curvatures, sizes_sq).max()))
         lengths = _ratios(before, curvatures)
         if self.factor is None:  # a direction that no row reaches is due to rounding, and the step would be huge
-            self.still[moving] |= curvatures <= FLAT * _EPS * self._top * sizes_sq
+            self.still[moving] |= curvatures <= ROUNDED * _EPS * self._top * sizes_sq
         lengths[self.still[moving]] = 0.0
         self.at[moving] += lengths * direction
         self.slope[moving] += lengths * change
@@ -283,7 +278,7 @@ class Descent:
         """Return which vectors a step moves: all, or, of several x, those `wanted`, and the probe unless it is done."""
         if wanted is None or self.system.n_rhs == 1:
             return slice(None)
-        return np.append(wanted, norm(self.at[-1]) > AT_ITS_END)
+        return np.append(wanted, norm(self.at[-1]) > SHORTEST_PROBE)
 
     def _set_out(self) -> None:
         if self.factor is None:  # any unit will do that keeps squares in range
@@ -330,10 +325,10 @@ class Descent:
     def _ask_probe(self) -> None:
         probe_norm, worth_norm = norm(self.at[-1]), norm(self._downhill[-1])
         self._probe_exhausted |= probe_norm < _SPENT
-        if probe_norm < AT_ITS_END:
+        if probe_norm < SHORTEST_PROBE:
             return
         if self.factor is None:  # an updated gradient may become smaller than any recomputed one
-            worth_norm = max(worth_norm, LOST * _EPS * self._worth_at_start)
+            worth_norm = max(worth_norm, GRADIENT_ROUNDING * _EPS * self._worth_at_start)
         self._seen.append((probe_norm**2, worth_norm))
         self.amplification = max(self.amplification, probe_norm / worth_norm if worth_norm > 0.0 else 0.0)
 
@@ -373,7 +368,11 @@ class Descent:
 
         It is multiplied by `_unit`, without which squares may be out of the range of float64.
         """
-        unit = LOST * _EPS * (self._unit * math.sqrt(self._top * min(1.0, self.system.n_columns / self.system.n_rows)))
+        unit = (
+            GRADIENT_ROUNDING
+            * _EPS
+            * (self._unit * math.sqrt(self._top * min(1.0, self.system.n_columns / self.system.n_rows)))
+        )
         return unit * (np.sqrt(energies) + math.sqrt(self._top) * norms(self.at))
 
     def _look_for_rounding(self, energies: np.ndarray) -> None:

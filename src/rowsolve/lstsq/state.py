@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rowsolve.kernels.gradient import add_gradients, add_products_of_sparse
-from rowsolve.kernels.gram import add_products, place_of_sides, room_for_products
+from rowsolve.kernels.gram import add_products, place_of_sides, zeros_for_products
 from rowsolve.kernels.rows import CSRRows, DenseRows, frozen
 from rowsolve.parallel.blas import blas_threads
 from rowsolve.parallel.pool import run_together
@@ -100,7 +100,7 @@ def on_threads(call: Callable[[int, int], Any], n_rows: int, work: float, thread
 def _products_of_part(A: np.ndarray, b: np.ndarray, start: int, stop: int) -> np.ndarray:
     """Return ``A'A`` and ``A'b`` of some rows, side by side (see `add_products`)."""
     p, k = A.shape[1], b.shape[1]
-    out = room_for_products(p, k)
+    out = zeros_for_products(p, k)
     add_products(A, b, place_of_sides(p, k), start, stop, out)
     return out
 

@@ -22,7 +22,7 @@ from rowsolve.checkpoint.state import (
     state_of,
     tuple_of,
 )
-from rowsolve.kernels.accelerated import FactorRoom, factor_block, factor_room, project_on_factored
+from rowsolve.kernels.accelerated import FactorWorkspace, factor_block, factor_workspace, project_on_factored
 from rowsolve.kernels.sampling import deal, new_cards
 from rowsolve.methods.base import Capabilities, Plan, RowMethod, number_between, positive_integer
 
@@ -108,7 +108,7 @@ class _Momentum:
 class _Plan(Plan):
     cards: np.ndarray
     blocks: list[_Block]
-    workspace: FactorRoom
+    workspace: FactorWorkspace
     room_left: float  # for factors to keep, in numbers
     momentum: _Momentum
 
@@ -193,7 +193,7 @@ class AcceleratedBlock(RowMethod):
             raise ValueError(f"`block_size` must be at most the number of rows, {n}, got {size}.")
         plan = _Plan(system, system.entries_per_row * (2 + size / 4) + size**2 / 6, rows_per_step=size)
         plan.cards, plan.blocks, plan.momentum = new_cards(n), [], _Momentum(p, size)
-        plan.workspace = factor_room(system.rows, size, p)
+        plan.workspace = factor_workspace(system.rows, size, p)
         plan.room_left = max(_KEPT_AT_LEAST, n * system.entries_per_row / 2)
         return plan
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from rowsolve.checkpoint.state import Kind, StateError, array, integer, number, pack
 from rowsolve.kernels.deflated import find_parts, lift, lower, write_unit_rows
-from rowsolve.kernels.rows import DeflatedRows, room_for_vectors
+from rowsolve.kernels.rows import DeflatedRows, zeros_for_vectors
 from rowsolve.kernels.sampling import deal, new_cards
 from rowsolve.lstsq.spectrum import Shared, look_at_spectrum
 from rowsolve.methods.base import Capabilities, one_of, positive_integer
@@ -45,7 +45,7 @@ class _Plan(ObliviousPlan):
         basis, self.targets = known
         self.eps = eps
         super().__init__(system, n_extra=self.targets.size)
-        self.basis = room_for_vectors(system.rows, *basis.shape)
+        self.basis = zeros_for_vectors(system.rows, *basis.shape)
         self.basis[:] = basis
         self.rows = DeflatedRows(system.rows, np.zeros((system.n_rows, self.targets.size)))
         self.lifted, self.known_drops = np.empty((2, self.width)), np.empty(2)

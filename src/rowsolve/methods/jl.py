@@ -11,7 +11,7 @@ import numpy as np
 
 from rowsolve.checkpoint.state import Kind, StateError, array, integer, named, number, optional
 from rowsolve.kernels.extended import residual_of
-from rowsolve.kernels.rows import room_for_vectors
+from rowsolve.kernels.rows import zeros_for_vectors
 from rowsolve.kernels.sampling import Deck, fill_alias_table
 from rowsolve.kernels.sketched import Position, Sketch, choose_two, greedy_sweep, sketch_rows, step_to_better
 from rowsolve.methods.base import Capabilities, Plan, RowMethod, deck_of_rows, one_of, positive_integer
@@ -141,7 +141,7 @@ def prepare_sketched(method, system, rng, groups, clusters) -> SketchedPlan:
     plan.targets = np.zeros(0) if clusters is None else clusters.targets
     n, k = system.n_rows, plan.targets.size
     system.make_sure_of_room(8.0 * n * (size + k + _BESIDES), "a sketch of all rows")
-    plan.phi, plan.centroids = room_for_vectors(system.rows, size, p), room_for_vectors(system.rows, k, p)
+    plan.phi, plan.centroids = zeros_for_vectors(system.rows, size, p), zeros_for_vectors(system.rows, k, p)
     plan.phi[:] = rng.standard_normal((size, p)) / math.sqrt(size)
     if clusters is not None:
         plan.centroids[:] = clusters.centroids

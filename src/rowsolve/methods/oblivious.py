@@ -13,10 +13,10 @@ import numpy as np
 
 from rowsolve.checkpoint.state import Kind, StateError, array, check_keys, fill, integer, packed, state_of
 from rowsolve.kernels import chains
-from rowsolve.kernels.blocks import BlockRoom, block_room, project_blocks
+from rowsolve.kernels.blocks import BlockWorkspace, block_workspace, project_blocks
 from rowsolve.kernels.many import laid_out, project_many
 from rowsolve.kernels.memory import best_with_memory
-from rowsolve.kernels.rounds import call_off, new_meeting, run_rounds
+from rowsolve.kernels.rounds import cancel, new_progress, run_rounds
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.kernels.sweep import sweep
 from rowsolve.methods.base import Capabilities, Method, Plan, RowMethod, positive_integer
@@ -48,7 +48,7 @@ class ObliviousPlan(Plan):
         self.rows: Any = system.rows
         self.b = system.b
         self.width = system.n_columns + n_extra
-        self.workspace: BlockRoom = block_room(block_size, self.width)
+        self.workspace: BlockWorkspace = block_workspace(block_size, self.width)
         self.directions: Directions | None = None
 
     def take_over(self, before: Any) -> None:
@@ -156,7 +156,9 @@ class Chains:
 
     def __init__(self, plan: ObliviousPlan, n_chains: int) -> None:
         self.n_chains, p = n_chains, plan.system.n_columns
-        self.legs, self.posts, self.workspaces = chains.chain_rooms(n_chains, plan.width, plan.workspace.scale.size)
+        self.legs, self.states, self.workspaces = chains.chain_workspaces(
+            n_chains, plan.width, plan.workspace.scale.size
+        )
         # Sparse rows: combining the chains must not cost more than running them.
         rows = max(min(ROWS_OF_A_ROUND, p // (4 * n_chains)), 8 * p / plan.system.entries_per_row)
         self.units_of_a_round = max(1, int(rows / plan.rows_per_step))
@@ -165,17 +167,17 @@ class Chains:
     def project(self, plan: ObliviousPlan, order, sizes, iterates, drops) -> None:
         """Project on the rows in `order` with all chains; fill `drops`."""
         edges = sizes if sizes is ONE_BY_ONE else np.concatenate([[0], np.cumsum(sizes)])
-        meeting, posts = new_meeting(self.n_chains), self.posts
-        posts.start[0, 0], posts.drops[0, 0], posts.flagged_rows[0, 0] = iterates, 0.0, -1
+        progress, states = new_progress(self.n_chains), self.states
+        states.start[0, 0], states.drops[0, 0], states.flagged_rows[0, 0] = iterates, 0.0, -1
 
         def run(me: int) -> int:
             workspace, per_round = self.workspaces[me], self.units_of_a_round
-            work = chains.Chains(plan.rows, plan.b, order, edges, per_round, self.legs, posts, workspace)
-            return run_rounds(work, self.patience, me, meeting)
+            work = chains.Chains(plan.rows, plan.b, order, edges, per_round, self.legs, states, workspace)
+            return run_rounds(work, self.patience, me, progress)
 
-        last = run_as_one([partial(run, me) for me in range(self.n_chains)], lambda: call_off(meeting)) % 2
-        iterates[:], drops[:] = posts.start[last, 0], posts.drops[last, 0]
-        np.maximum(plan.system.counter.flagged_rows, posts.flagged_rows[last, 0], out=plan.system.counter.flagged_rows)
+        last = run_as_one([partial(run, me) for me in range(self.n_chains)], lambda: cancel(progress)) % 2
+        iterates[:], drops[:] = states.start[last, 0], states.drops[last, 0]
+        np.maximum(plan.system.counter.flagged_rows, states.flagged_rows[last, 0], out=plan.system.counter.flagged_rows)
 
 
 def chains_pay(method: Method, n_columns: int, entries_per_row: float, threads: int) -> bool:
@@ -292,7 +294,7 @@ def _project_many(system: System, rows: Any, b: np.ndarray, b_magnitude, order, 
     def project(start: int, stop: int, flagged_rows: np.ndarray) -> None:
         part, workspace = (
             laid_out(rows, iterates[start:stop]),
-            block_room(max(sizes, default=1), system.n_columns, share),
+            block_workspace(max(sizes, default=1), system.n_columns, share),
         )
         project_many(
             rows, b, b_magnitude, start, order, sizes, in_turn, part, drops[start:stop], workspace, flagged_rows

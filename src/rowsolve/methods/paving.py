@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from rowsolve.checkpoint.state import Kind, StateError, array, integer, optional, row_numbers, sided, tuple_of
-from rowsolve.kernels.blocks import block_room
+from rowsolve.kernels.blocks import block_workspace
 from rowsolve.kernels.rows import DenseRows, frozen
 from rowsolve.methods.base import check_edges, one_of, positive_integer
 from rowsolve.methods.oblivious import NO_ROWS, ONE_BY_ONE, Oblivious, ObliviousPlan
@@ -61,7 +61,7 @@ class _Plan(ObliviousPlan):
         largest = int(np.diff(starts).max(initial=1))
         plan = cls(system, integer(1, largest)(state.get("rows_per_step"), system.sizes))
         plan.restore(state)
-        plan.workspace = block_room(largest, system.n_columns)
+        plan.workspace = block_workspace(largest, system.n_columns)
         return plan
 
 
@@ -104,7 +104,7 @@ class Paving(Oblivious):
         if self.kind == "incoherent":
             plan.rows, plan.b = _transformed(system, rng)
             plan.blocks = np.array_split(rng.permutation(system.n_rows), max(1, len(blocks)))
-            plan.workspace = block_room(max(block.size for block in plan.blocks), system.n_columns)
+            plan.workspace = block_workspace(max(block.size for block in plan.blocks), system.n_columns)
         return plan
 
     def draw(self, plan, n_rows, rng):

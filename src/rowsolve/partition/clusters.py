@@ -12,11 +12,7 @@ from typing import Literal
 import numpy as np
 
 from rowsolve.kernels.kmeans import (
-    DIRECTION,
-    EUCLIDEAN,
-    HAMMING,
-    JACCARD,
-    SAME,
+    MetricCode,
     add_seed,
     distances_to_none,
     empty_centroids,
@@ -24,7 +20,7 @@ from rowsolve.kernels.kmeans import (
     move_centroids,
     online_kmeans,
 )
-from rowsolve.kernels.rows import CSRRows, frozen
+from rowsolve.kernels.rows import PARALLEL, CSRRows, frozen
 from rowsolve.kernels.sampling import deal, new_cards
 from rowsolve.parallel.pool import run_together
 from rowsolve.problem.system import System
@@ -42,8 +38,7 @@ __all__ = [
 ]
 
 Metric = Literal["direction", "euclidean", "jaccard", "hamming"]
-_CODES = {"direction": DIRECTION, "euclidean": EUCLIDEAN, "jaccard": JACCARD, "hamming": HAMMING}
-METRICS = tuple(_CODES)
+METRICS = tuple(code.name.lower() for code in MetricCode)
 EQUATION_METRICS = ("direction", "euclidean")  # those whose centroids are equations
 
 _ONE_BY_ONE = 512  # rows before the first batch: at the start every row moves its centroid far
@@ -166,7 +161,7 @@ class _Moving:
     """The `k` centroids while they are moved; `n_seen` rows have been processed."""
 
     def __init__(self, system, rows, b, sample, n_clusters, rng, metric, rate):
-        self.code, self.pace = _CODES[metric], 0.0 if rate == "count" else rate
+        self.code, self.pace = METRICS.index(metric), 0.0 if rate == "count" else rate
         self.alone = 0 if metric in _LENGTH_COUNTS else _ONE_BY_ONE
         if self.pace:  # a constant rate moves the centroids as far at the end as at the start
             self.alone = system.n_rows
@@ -237,7 +232,7 @@ def _seed(system, rows, b, sample, code, rng, found) -> int:
     distances_to_none(rows, b, sample, code, far, system.counter.flagged_rows)
     system.counter.add(sample.size)
     system.look_at_odd_rows()
-    least = SAME * far.max()
+    least = PARALLEL * far.max()
     tries = 2 + int(math.log(found.target.size))
     work = sample.size * system.entries_per_row * (1 + tries / 12)
 

@@ -39,6 +39,8 @@ PATIENCE = 3 * STILL_ROWS  # times p rows before a prediction may end a run
 SLOW_RATE = 0.25  # of the rate of well-conditioned rows, which is a factor of e per p rows
 
 # --- Least squares ----------------------------------------------------------------------------------------------------
+GRADIENT_ROUNDING = 6.0  # units: a smaller gradient is rounding only
+SHORTEST_PROBE = 1e-13  # norm below which a probe hardly shrinks any further
 
 # --- Choice of a method -----------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ import numpy as np
 from rowsolve.checkpoint.state import (
     Sizes,
 )
-from rowsolve.kernels.rows import NON_FINITE, ZERO, ZERO_AGAINST_B, CSRRows, frozen, norms_at, norms_of
+from rowsolve.kernels.rows import CSRRows, RowFlag, frozen, norms_at, norms_of
 from rowsolve.parallel.pool import run_together
 from rowsolve.problem.clock import Clock
 from rowsolve.problem.counter import RowCounter
@@ -276,9 +276,9 @@ class System:
         flagged_rows = self.counter.flagged_rows
         if flagged_rows[0] < 0 and flagged_rows[1] < 0 and flagged_rows[2] < 0:  # faster than max() of so few
             return
-        for sort in (NON_FINITE, ZERO_AGAINST_B, ZERO):
-            if flagged_rows[sort] >= 0:
-                self._look_at(int(flagged_rows[sort]))
+        for flag in RowFlag:
+            if flagged_rows[flag] >= 0:
+                self._look_at(int(flagged_rows[flag]))
         flagged_rows[:] = -1
 
     def _look_at(self, i: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rowsolve.kernels.rows import CSRRows, DenseRows, frozen, is_in_order
+from rowsolve.kernels.rows import CSRRows, DenseRows, frozen, is_valid_csr
 from rowsolve.parallel.vectors import sum_of_squares
 from rowsolve.sources.arrangement import Arrangement
 from rowsolve.sources.csr import canonical, checked_csr, is_sparse
@@ -228,4 +228,4 @@ def _is_canonical(A: Any) -> bool:
     plain = all(type(part) is np.ndarray and part.ndim == 1 for part in parts)
     wide = all(part.dtype in (np.int32, np.int64) and part.flags.c_contiguous for part in parts[1:])
     fits = plain and wide and A.indptr.size == A.shape[0] + 1 and A.indices.size == A.data.size
-    return fits and bool(is_in_order(A.indices, A.indptr, A.shape[1]))
+    return fits and bool(is_valid_csr(A.indices, A.indptr, A.shape[1]))
