@@ -62,7 +62,7 @@ def imports(path, *, only_at_import, types=True):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_every_file__imports_only_what_its_room_may(path):
+def test_every_file__imports_only_what_its_package_may(path):
     room = room_of(path)
     if room == "__init__":
         assert {module.split(".")[0] for module in imports(path, only_at_import=True, types=False)} == {
@@ -106,7 +106,7 @@ def test_heavy_libraries__are_imported_late_outside_the_command_line(path):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_no_file__has_to_do_with_pickles(path):
+def test_no_file__uses_pickle(path):
     """Bytes that can call something are never read: a checkpoint is plain data (see `rowsolve.checkpoint.state`)."""
     modules = {module.split(".")[0] for module in imports(path, only_at_import=False) if module}
     assert not modules & {"pickle", "_pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib", "copyreg"}
@@ -118,7 +118,7 @@ def test_no_file__has_to_do_with_pickles(path):
             assert node.value.value is False
 
 
-def test_root__has_the_front_door_only():
+def test_root__has_only_the_public_modules():
     assert {path.stem for path in SOURCE.glob("*.py")} == {*ROOT, "__init__", "__main__"}
 
 

@@ -164,7 +164,7 @@ def test_tall_systems__are_read_two_or_three_times(where, condition, tmp_path):
 @KINDS
 @STORES
 @pytest.mark.parametrize("shape", [(300, 20), (15, 20)])
-def test_equal_bounds__leave_no_choice(kind, store, shape):
+def test_equal_bounds__fix_the_entry(kind, store, shape):
     A, b, _, _ = problem("box", *shape)
     fixed = np.linspace(-1.0, 1.0, 20)
     solution = rowsolve.solve(store(A), b, rowsolve.Refined(kind), bounds=(fixed, fixed), rng=0)
@@ -172,7 +172,7 @@ def test_equal_bounds__leave_no_choice(kind, store, shape):
     assert solution.converged
 
 
-def test_squares_that_do_not_suffice__are_replaced_by_a_triangle(monkeypatch):
+def test_gram_matrix_that_is_too_inaccurate__is_replaced_by_a_triangle(monkeypatch):
     A, b, low, high = problem("box", 400, 20, condition=1e9, seed=1)
     calls = []
     monkeypatch.setattr("rowsolve.lstsq.all_rows.triangulate", lambda *args: calls.append(args) or triangulate(*args))
@@ -182,7 +182,7 @@ def test_squares_that_do_not_suffice__are_replaced_by_a_triangle(monkeypatch):
     assert is_optimal(A, b, solution.x, low, high, tolerance=1e-14)
 
 
-def test_time__that_is_up_while_entries_are_exchanged_leaves_an_x_within_the_bounds(monkeypatch):
+def test_time_limit_during_the_pivoting__leaves_an_x_within_the_bounds(monkeypatch):
     A, b, low, high = problem("box", 400, 20)
     monkeypatch.setattr("rowsolve.lstsq.box._Exchange.run", lambda self, has_time: time.sleep(0.3))
     solution = rowsolve.solve(A, b, rowsolve.Refined("all"), bounds=(low, high), rng=0, max_seconds=0.2)
@@ -228,7 +228,7 @@ def test_infinite_bounds__change_nothing(name):
 
 @pytest.mark.parametrize("name", ROW_METHODS)
 @pytest.mark.parametrize("share", [0.0, 0.5])
-def test_row_methods__find_the_solution_within_the_bounds_and_know_its_error(name, share):
+def test_row_methods__find_the_solution_within_the_bounds_and_estimate_its_error(name, share):
     A, _, x_true = gaussian(seed=3)
     x_true = np.where(np.random.default_rng(3).random(N_COLUMNS) < share, 0.0, np.abs(x_true))
     solution = rowsolve.solve(A, A @ x_true, name, bounds=(0.0, INF), rng=0)
@@ -240,7 +240,7 @@ def test_row_methods__find_the_solution_within_the_bounds_and_know_its_error(nam
 
 
 @pytest.mark.parametrize("name", ROW_METHODS)
-def test_row_methods__say_that_nothing_within_the_bounds_satisfies_the_equations(name):
+def test_row_methods__report_that_no_x_within_the_bounds_satisfies_the_equations(name):
     A, b, x_true = gaussian(seed=4)
     assert (x_true < 0.0).any()
     solution = rowsolve.solve(A, b, name, bounds=(0.0, INF), rng=0)
@@ -290,7 +290,7 @@ def test_start__is_brought_within_the_bounds():
 
 
 @STORES
-def test_auto__takes_an_x_that_is_inside_and_goes_on_from_one_that_is_not(store):
+def test_auto__accepts_an_x_within_the_bounds_and_continues_otherwise(store):
     A, b, x_true = gaussian(N_ROWS, 12)
     inside = rowsolve.solve(store(A), b, bounds=(-10, 10), rng=0)
     assert relative_error(inside.x, x_true) < 1e-6
@@ -304,7 +304,7 @@ def test_auto__takes_an_x_that_is_inside_and_goes_on_from_one_that_is_not(store)
 
 
 @pytest.mark.compiled
-def test_auto__goes_on_from_a_sample_whose_x_is_outside():
+def test_auto__continues_if_the_solution_of_a_sample_is_outside_the_bounds():
     A, b, x_true = gaussian(30_000, 200)
     inside = rowsolve.solve(A, b, bounds=(-10, 10), rng=0)
     assert inside.method == "direct"
@@ -327,7 +327,7 @@ def test_auto__takes_rows_at_random_within_the_bounds():
     assert is_optimal(A, noisy, solution.x, 0.0, INF, tolerance=1e-6)
 
 
-def test_wild_rows__stay_in_the_least_squares_solution_within_bounds():
+def test_outliers__stay_in_the_least_squares_solution_within_bounds():
     A, b, _ = gaussian(500, 10)
     b[3] += 1e4
     solution = rowsolve.solve(A, b, bounds=(0, INF), rng=0)
@@ -374,7 +374,7 @@ def test_factor_of_a_sample__raises_value_error():
 @pytest.mark.parametrize(
     "limits", [{"rtol": 0.0}, {"rtol": 1e-3}, {"callback": lambda event: True}, {"max_passes": 0.01}, {"max_passes": 1}]
 )
-def test_auto__gives_back_an_x_within_its_bounds_whatever_ends_it(limits):
+def test_auto__returns_an_x_within_the_bounds_for_every_status(limits):
     A = gaussian(500, 5)[0]
     seen = []
     callback = limits.pop("callback", lambda event: seen.append(event.x.min()))
@@ -401,7 +401,7 @@ def test_optimality__is_computed_afresh_without_a_factor_too(store, damp):
 
 
 @STORES
-def test_a_point_that_is_not_optimal__is_seen(store):
+def test_a_point_that_is_not_optimal__is_detected(store):
     A, b, low, high = problem("nonnegative")
     for x, expected in ((np.ones(20), False), (reference(A, b, low, high), True)):
         system = System(open_rows(store(A)), b, bounds=(low, high))

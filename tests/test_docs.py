@@ -107,7 +107,7 @@ def test_choosing__has_every_decision_of_auto_and_no_other(choosing):
     assert [reason for reason in reasons if not any(words in reason for words in said)] == []
 
 
-def test_choosing__tells_how_auto_ended(choosing):
+def test_choosing__has_the_last_method_of_auto(choosing):
     def outcome(name, status, passes, seconds=(), *, ours=False):
         verdict = "reached" if seconds else "never"
         return Outcome(name, ours, "tolerance", verdict, "too hard", None, seconds, 0.1, status, passes)
@@ -131,7 +131,7 @@ def test_choosing__tells_how_auto_ended(choosing):
     ]
 
 
-def test_choosing__picture_has_the_thresholds_of_today_and_no_words_upon_others(choosing):
+def test_choosing__picture_is_up_to_date_and_its_texts_do_not_overlap(choosing):
     from PIL import Image
 
     figure = choosing.picture()

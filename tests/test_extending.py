@@ -37,7 +37,7 @@ def test_page__can_be_run_as_it_is(capsys):
 
 @pytest.mark.parametrize("method", [RandomRuns, RandomRuns(7), CoordinateDescent()])
 @pytest.mark.parametrize("seed", range(3))
-def test_methods__solve_a_consistent_system_and_know_their_error(method, seed):
+def test_methods__solve_a_consistent_system_and_estimate_their_error(method, seed):
     A, b, x = gaussian(600, 20, seed=seed)
     solution = rowsolve.solve(A, b, method, rng=seed)
     error = relative_error(solution.x, x)
@@ -46,13 +46,13 @@ def test_methods__solve_a_consistent_system_and_know_their_error(method, seed):
     assert error / 5 <= solution.error_estimate <= 30 * error
 
 
-def test_row_method__tells_an_inconsistent_system():
+def test_row_method__detects_an_inconsistent_system():
     A, b, _ = gaussian(600, 20, noise=0.1)
     assert rowsolve.solve(A, b, RandomRuns(), rng=0).status is Status.INCONSISTENT
 
 
 @pytest.mark.parametrize("condition", [1.0, 30.0, 100.0])
-def test_step_method__converges_to_the_least_squares_solution_and_knows_its_error(condition):
+def test_step_method__converges_to_the_least_squares_solution_and_estimates_its_error(condition):
     A, b, _ = gaussian(400, 12, noise=0.3)
     A = A * np.geomspace(1.0, 1.0 / condition, 12) @ np.linalg.qr(np.random.default_rng(3).standard_normal((12, 12)))[0]
     solution = rowsolve.solve(A, b, CoordinateDescent, rtol=1e-8, rng=1, max_passes=1e5)
@@ -83,7 +83,7 @@ def test_methods__resume_from_a_checkpoint_with_the_same_bits(method, noise, tmp
     assert again.history.error_estimate == whole.history.error_estimate
 
 
-def test_methods__race_like_those_of_rowsolve():
+def test_methods__can_be_raced():
     from rowsolve.race.lineup import line_up
 
     A, b, x = gaussian(600, 20)

@@ -53,7 +53,7 @@ def with_one(value, shape=(SMALL, 20), at=(7, 3)):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_one_row_of_many__never_passes(kind, value):
+def test_one_nonfinite_row__never_passes(kind, value):
     A, b = with_one(value)
     for seed in range(5):
         with pytest.raises(ValueError, match=WORDS.format(7, value, 3)):
@@ -87,7 +87,7 @@ def test_huge_numbers__whose_sum_overflows_are_no_infinity():
 
 
 @pytest.mark.compiled
-def test_a_large_one__is_looked_at_as_it_is_read_and_the_message_says_so():
+def test_a_large_matrix__is_checked_as_it_is_read_and_the_message_says_so():
     A, b = with_one(np.nan, LARGE, (39_999, 2))
     found = rowsolve.solve(A, b, "cyclic", rng=3)
     assert found.converged
@@ -103,7 +103,7 @@ def test_a_large_one__is_looked_at_as_it_is_read_and_the_message_says_so():
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("options", [{"check": "full"}, {"method": "refined"}, {"method": "jl"}])
-def test_a_large_one_of_which_all_rows_are_read__needs_no_words(options):
+def test_a_large_matrix_whose_rows_are_all_read__needs_no_message(options):
     A, b, _ = gaussian(*LARGEST)
     assert "NaN" in rowsolve.solve(A, b, rng=0).message
     assert "NaN" not in rowsolve.solve(A, b, rng=0, **options).message
@@ -133,7 +133,7 @@ def test_the_limit__grows_with_the_columns(monkeypatch):
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("ending", ["npz", "h5", "zarr", "csv", "parquet", "mtx"])
-def test_a_file_that_is_read_whole__is_looked_at_whole(ending, folder):
+def test_a_file_that_is_read_whole__is_checked_whole(ending, folder):
     A, b = with_one(np.inf, LARGE, (39_999, 2))
     rowsolve.convert(A, f"A.{ending}", allow_nan=True)
     place = {"h5": ":/A", "zarr": ":/A"}.get(ending, "")
@@ -143,7 +143,7 @@ def test_a_file_that_is_read_whole__is_looked_at_whole(ending, folder):
 
 
 @pytest.mark.compiled
-def test_a_mapped_file__is_looked_at_as_an_array_is(folder):
+def test_a_mapped_file__is_checked_like_an_array(folder):
     A, b = with_one(np.nan, LARGEST, (77_777, 2))
     np.save("A.npy", A)
     assert "(of 100,000) were checked for NaN and infinity." in rowsolve.solve("A.npy", b, rng=0).message
@@ -154,7 +154,7 @@ def test_a_mapped_file__is_looked_at_as_an_array_is(folder):
         rowsolve.solve("A.npy", b[75_778:77_778], rng=0)
 
 
-def test_a_function__is_looked_at_when_its_rows_are_counted():
+def test_a_function__is_checked_when_its_rows_are_counted():
     A, b = with_one(np.nan, (300, 6), (250, 5))
     for make in (np.asarray, sparse.csr_array):
         for memory in (None, "30kB"):
@@ -165,7 +165,7 @@ def test_a_function__is_looked_at_when_its_rows_are_counted():
                 )  # fmt: skip
 
 
-def test_rows_that_stay_in_their_file__are_told_of_by_file_row_and_column(folder):
+def test_rows_that_stay_in_their_file__are_reported_by_file_row_and_column(folder):
     A, b = with_one(np.nan, (300, 3), (17, 1))
     pq.write_table(pa.table(dict(zip(("age", "rooms", "area"), A.T, strict=True))), "t.parquet", row_group_size=50)
     for memory in (None, "200kB"):
@@ -202,7 +202,7 @@ def test_b_and_x0__are_named_with_their_files(folder):
         rowsolve.solve(A, np.ones(60), x0="x0.npy")
 
 
-def test_check_finite_false__looks_at_nothing_beforehand(monkeypatch):
+def test_check_finite_false__checks_nothing_beforehand(monkeypatch):
     def fail(_):
         pytest.fail("looked")
 
@@ -239,7 +239,7 @@ def test_command_line__names_file_row_and_column_and_writes_nothing(folder):
 
 
 @pytest.mark.compiled
-def test_command_line__says_how_much_was_looked_at_unless_told_not_to_look(folder):
+def test_command_line__prints_how_many_rows_were_checked(folder):
     A, b, _ = gaussian(*LARGEST)
     np.save("A.npy", A)
     np.save("b.npy", b)

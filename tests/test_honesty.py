@@ -25,5 +25,5 @@ def test_solution_within_bounds__is_as_good_as_that_of_scipy_or_says_that_it_is_
 
 
 @pytest.mark.parametrize(("seed", "index"), [(1303, 1651), (1308, 1385)])
-def test_look_for_outliers__that_leaves_the_range_does_not_cost_the_solution(seed, index):
+def test_search_for_outliers__that_overflows_keeps_the_solution(seed, index):
     assert verdict_of(seed, index).failures == []

@@ -51,7 +51,7 @@ def test_factors_that_take_too_long__are_not_begun_and_passes_go_on(slow_machine
     assert solution.rank is None
 
 
-def test_a_sample_that_takes_too_long_to_factor__is_said(slow_machine):
+def test_a_sample_that_takes_too_long_to_factor__is_reported(slow_machine):
     A, b, _ = gaussian(20 * N, P) if JIT else gaussian(500, 12)
     solution = rowsolve.solve(A, b, "direct", rng=0, max_seconds=100)
     assert solution.status is Status.MAX_SECONDS
@@ -76,7 +76,7 @@ def test_time_that_is_used_up__leaves_an_x_with_an_estimate(slow_machine):
 
 @pytest.mark.parametrize("sizes", [[5], [20, 8], [P // 2, P // 4, 5]])
 @pytest.mark.parametrize("store", [sparse.csr_array, lambda A: A.toarray()], ids=["csr", "dense"])
-def test_dummy_variables__give_the_solution_of_least_norm_and_the_rank_is_told(sizes, store):
+def test_dummy_variables__give_the_minimum_norm_solution_and_the_rank_is_reported(sizes, store):
     A = one_hot(N, sizes)
     rng = np.random.default_rng(1)
     b = A @ rng.standard_normal(A.shape[1]) + rng.standard_normal(N)
@@ -93,7 +93,7 @@ def test_dummy_variables__give_the_solution_of_least_norm_and_the_rank_is_told(s
     assert relative_error(start.x - 1.0, least_norm(A, b - A @ np.ones(p))) < 2e-6
 
 
-def test_rank__of_values_without_a_gap_is_told():
+def test_rank__of_values_without_a_gap_is_reported():
     U, V = (np.linalg.qr(np.random.default_rng(seed).standard_normal((60, 30)))[0] for seed in (0, 1))
     A = (U * np.logspace(0, -20, 30)) @ V[:30]
     message = rowsolve.solve(A, A @ np.ones(30), rng=0).message

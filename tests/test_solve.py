@@ -18,7 +18,7 @@ ROW_METHODS = sorted(name for name, method in rowsolve.METHODS.items() if issubc
 
 
 @pytest.mark.compiled
-def test_auto__says_what_it_took():
+def test_auto__reports_the_method():
     A, b, x_true = gaussian(30_000, 400, seed=1)
     solution = rowsolve.solve(A, b, rng=0)
     assert solution.method == "direct"
@@ -53,14 +53,14 @@ def test_generator__is_advanced_and_reproducible():
     np.testing.assert_array_equal(one.x, again.x)
 
 
-def test_seed__that_also_made_the_data_does_no_harm():
+def test_seed__may_be_that_of_the_data():
     for seed in range(4):  # the first numbers of default_rng(seed) are then the first row of A
         A, b, x_true = gaussian(400, 20, seed=seed)
         solution = rowsolve.solve(A, b, "cyclic", rng=seed)
         assert relative_error(solution.x, x_true) < 3e-6
 
 
-def test_rtol__is_about_x():
+def test_rtol__bounds_the_error_of_x():
     A, b, x_true = gaussian(seed=2)
     errors = [relative_error(rowsolve.solve(A, b, UNIFORM, rtol=rtol, rng=0).x, x_true) for rtol in (1e-2, 1e-5, 1e-10)]
     assert errors[0] < 2e-2
@@ -69,7 +69,7 @@ def test_rtol__is_about_x():
     assert errors[0] > errors[1] > errors[2]
 
 
-def test_atol__is_about_x_too():
+def test_atol__bounds_the_error_of_x():
     A, b, x_true = gaussian(seed=2)
     solution = rowsolve.solve(A, b, UNIFORM, rtol=0.0, atol=1e-3, rng=0)
     assert solution.status is Status.CONVERGED
@@ -110,7 +110,7 @@ def test_callback__may_answer_with_a_bool_of_numpy():
     assert solution.status is Status.STOPPED
 
 
-def test_callback__hears_of_the_preparation_and_can_stop_it():
+def test_callback__is_called_during_the_preparation_and_can_stop_it():
     A, b, _ = gaussian(300, 10)
     stages = []
     rowsolve.solve(A, b, "cluster-jl", callback=lambda event: stages.append(event.stage), rng=0)
@@ -142,7 +142,7 @@ def test_history__has_an_entry_a_burst():
     np.testing.assert_allclose(history["drop"].sum(), np.sum(x_true**2), rtol=1e-9)
 
 
-def test_ctrl_c__gives_back_the_x_so_far(press_ctrl_c):
+def test_ctrl_c__returns_the_current_x(press_ctrl_c):
     A, b, _ = gaussian(seed=5)
     calls = []
 
@@ -160,7 +160,7 @@ def test_ctrl_c__gives_back_the_x_so_far(press_ctrl_c):
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("method", ["randomized", "cluster-jl"])
-def test_ctrl_c__is_heard_between_bursts(method, press_ctrl_c):
+def test_ctrl_c__interrupts_between_bursts(method, press_ctrl_c):
     A, _, x_true = gaussian(20_000, 100)
     A[:, 0] = A[:, 1] + 1e-6 * A[:, 0]  # takes for ever
     b = A @ x_true
@@ -224,7 +224,7 @@ def test_check__full_reports_residual_and_gradient():
     assert solution.row_check.gradient == pytest.approx(np.linalg.norm(A.T @ r))
 
 
-def test_news_far_behind__is_found_by_fresh_rows_and_used():
+def test_rare_directions__are_found_by_fresh_rows_and_used():
     # The first rows know nothing of half of the columns; cyclic would stop before it meets the others.
     rng = np.random.default_rng(0)
     A, x_true = rng.standard_normal((6000, 20)), rng.standard_normal(20)
@@ -243,7 +243,7 @@ def test_rows_of_enormous_weight__do_not_hide_the_others():
     assert relative_error(solution.x, x_true) < 2e-6
 
 
-def test_a_few_wild_rows__are_found_and_named():
+def test_a_few_outliers__are_found_and_listed():
     A, b, _ = gaussian(3000, 12, seed=2)
     wild = np.arange(0, 3000, 60)  # 2%; the first is met by fresh rows at the latest
     b[wild] += 100.0
@@ -252,7 +252,7 @@ def test_a_few_wild_rows__are_found_and_named():
     assert "system is inconsistent" in solution.message
 
 
-def test_one_wild_row__is_found_by_the_full_check():
+def test_one_outlier__is_found_by_the_full_check():
     A, b, x_true = gaussian(20_000, 12, seed=2)
     b[777] += 100.0
     solution = rowsolve.solve(A, b, UNIFORM, rng=1, check="full")
@@ -314,7 +314,7 @@ def test_solution__says_what_it_is():
     assert str(rowsolve.solve(A, b, "direct", rng=0).row_check).endswith("never used before)")
 
 
-def test_one_hot_rows__are_not_solved_before_every_column_was_seen():
+def test_one_hot_rows__are_not_solved_before_every_column_is_used():
     for seed in range(6):
         rng = np.random.default_rng(seed)
         n_rows, n_columns = (4000, 400) if JIT else (600, 60)

@@ -113,7 +113,7 @@ def test_sparse__has_the_promised_share_of_entries_and_no_empty_row(name, share,
     assert np.diff(A.indptr).min() > 0
 
 
-def test_tomography__sees_every_pixel_once_at_every_angle(tmp_path):
+def test_tomography__counts_every_pixel_once_at_every_angle(tmp_path):
     A, _, x = make("sparse-ct", tmp_path)
     np.testing.assert_allclose(A.sum(axis=0), 24)  # angles
     assert np.diff(A.indptr).min() > 0

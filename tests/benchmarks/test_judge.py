@@ -75,13 +75,13 @@ def test_reference__is_nearest_to_x0_and_damped():
 
 
 @pytest.mark.parametrize(("smallest", "determined"), [(1e-8, True), (3e-13, False), (0.0, True)])
-def test_reference__doubts_a_rank_without_a_gap(smallest, determined):
+def test_reference__reports_a_rank_without_a_gap_as_uncertain(smallest, determined):
     A, b = system(60, 5)
     A[:, 4] = A[:, 0] + smallest * A[:, 4]
     assert reference(A, b[:, None], None, 0.0, EPS).determined is determined
 
 
-def test_reference__doubts_a_rank_that_depends_on_units():
+def test_reference__reports_a_rank_that_depends_on_units_as_uncertain():
     A, b = system(60, 5)
     assert not reference(A * [1, 1, 1, 1, 1e-18], b[:, None], None, 0.0, EPS).determined
 

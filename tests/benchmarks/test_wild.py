@@ -64,7 +64,7 @@ def test_family__makes_the_same_system_again_with_a_solution_whose_gradient_is_z
     assert np.linalg.norm(gradient) <= 1e-11 * size
 
 
-def test_families__go_round_and_other_seeds_make_other_systems():
+def test_families__alternate_and_seeds_give_different_systems():
     count = len(families.FAMILIES)
     assert count >= 28
     assert families.family_of(count + 2) == families.family_of(2) == "polynomial"
@@ -94,7 +94,7 @@ def test_table__has_an_intercept_numbers_and_levels(rng, monkeypatch, name):
 
 
 @pytest.mark.parametrize("solve", [reference.by_gram, reference.by_iterations, reference.solution_of])
-def test_reference__is_the_solution_of_least_norm(rng, solve):
+def test_reference__is_the_minimum_norm_solution(rng, solve):
     A = sparse.csr_array(np.hstack([np.ones((60, 1)), np.eye(6)[rng.integers(0, 6, 60)]]))
     b = rng.standard_normal(60)
     np.testing.assert_allclose(solve(A, b), np.linalg.pinv(A.toarray()) @ b, rtol=0, atol=1e-9)
@@ -128,7 +128,7 @@ def test_peers__reach_the_error(rng, stored, monkeypatch):
     assert max(peers.error_of(one.run(), truth) for one in found) <= 1e-6
 
 
-def test_peer__that_misses_is_out_with_the_reason(rng, monkeypatch):
+def test_peer__that_misses_the_error_is_excluded_with_the_reason(rng, monkeypatch):
     monkeypatch.setattr(machine, "_seconds_a_flop", lambda: 1e-10)
     A = rng.standard_normal((50, 3))
     A = np.hstack([A, A])

@@ -136,18 +136,18 @@ CRAFTED = {
 
 
 @pytest.mark.parametrize("name", CRAFTED)
-def test_crafted_archive__is_refused(name):
+def test_crafted_archive__raises_an_error(name):
     with pytest.raises(ArchiveError):
         read_archive(io.BytesIO(archive_of(CRAFTED[name])))
 
 
-def test_what_unpacks_to_more__is_refused():
+def test_what_unpacks_to_more__raises_an_error():
     members = {"state.json": TEXT, "a.npy": as_npy(np.zeros(10_000_000))}
     with pytest.raises(ArchiveError, match="its contents are larger than the file"):
         read_archive(io.BytesIO(archive_of(members, compression=zipfile.ZIP_DEFLATED)))
 
 
-def test_one_array_many_times__is_refused():
+def test_one_array_many_times__raises_an_error():
     """Many entries of the list of contents share one array in the archive."""
     body = bytearray(archive_of({"a.npy": as_npy(np.zeros(10_000)), "b.npy": NUMBERS, "state.json": "1"}))
     for entry in range(1, 3):
@@ -159,7 +159,7 @@ def test_one_array_many_times__is_refused():
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_two_arrays_of_one_name__are_refused():
+def test_two_arrays_of_one_name__raise_an_error():
     room = io.BytesIO()
     with zipfile.ZipFile(room, "w") as archive:
         for name, content in (("a.npy", NUMBERS), ("a.npy", NUMBERS), ("state.json", TEXT)):
@@ -168,7 +168,7 @@ def test_two_arrays_of_one_name__are_refused():
         read_archive(room)
 
 
-def test_bytes_of_any_kind__are_refused_or_read():
+def test_bytes_of_any_kind__are_rejected_or_read():
     """Flip bits in all of an archive but its arrays: nothing but ArchiveError may come of it."""
     whole, dice = archive_of({"state.json": TEXT, "a.npy": NUMBERS}), np.random.default_rng(0)
     for _ in range(2000):

@@ -92,7 +92,7 @@ def check_resumes(path, args, options, places=(2, 4, 7, 12, 30)):
     ("method", "where"),
     [(name, "memory") for name in METHODS] + [(name, "stored") for name in METHODS if METHODS[name].can.stored],
 )
-def test_every_method__goes_on_with_the_same_bits(method, where, tmp_path):
+def test_every_method__resumes_with_the_same_bits(method, where, tmp_path):
     options = {"rng": 0, "threads": 1, "rtol": 1e-9, "max_passes": 60}
     rowsolve.convert(A, tmp_path / "A.h5", chunk=50)
     if where == "stored":
@@ -127,7 +127,7 @@ def test_every_method__goes_on_with_the_same_bits(method, where, tmp_path):
     ],
 )
 @pytest.mark.parametrize("memory", [None, MEMORY], ids=["memory", "stored"])
-def test_every_kind_of_solve__goes_on_with_the_same_bits(what, more, memory, tmp_path):
+def test_every_kind_of_solve__resumes_with_the_same_bits(what, more, memory, tmp_path):
     method, _, kind = what.partition(", ")
     rhs = {"noisy": NOISY, "many": np.column_stack([b, 2 * b, NOISY])}.get(kind, b)
     if kind == "wild":
@@ -176,7 +176,7 @@ def test_a_solve_that_is_done__is_done_again_from_its_last_state(tmp_path):
     assert again.seconds >= 0.0
 
 
-def test_limits_and_callback__may_be_others_when_it_goes_on(tmp_path):
+def test_limits_and_callback__may_differ_when_resumed(tmp_path):
     options = {"rng": 0, "rtol": 1e-12, "checkpoint": tmp_path / "state", "resume": True}
     assert rowsolve.solve(A, b, "randomized", max_passes=0.2, **options).status in (Status.MAX_PASSES, Status.SLOW)
     found = rowsolve.solve(A, b, "randomized", max_passes=100, max_seconds=1e6, **options)
@@ -231,7 +231,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("key", OTHERS)
-def test_another_solve__is_refused_by_what_differs(key, tmp_path):
+def test_another_solve__raises_an_error_that_says_what_differs(key, tmp_path):
     path = tmp_path / "state"
     same_as = {"A": A, "b": b, "method": "block", "rtol": 1e-9, "rng": 1, "threads": 1, "checkpoint": path}
     assert interrupted(4, Enough, **same_as)
@@ -245,7 +245,7 @@ def test_another_solve__is_refused_by_what_differs(key, tmp_path):
 
 
 @pytest.mark.parametrize("kind", [np.asarray, np.asfortranarray, np.float32, sparse.csr_array, lambda A: A[::-1, ::-1]])
-def test_an_array_with_one_number_changed__is_refused_wherever_that_is(kind, tmp_path):
+def test_an_array_with_one_number_changed__raises_an_error_wherever_that_is(kind, tmp_path):
     """Not only in the 64 rows that are remembered of a file."""
     remembered = np.linspace(0, N - 1, 64).astype(int)
     row = next(row for row in range(N // 2, N) if row not in remembered)
@@ -267,7 +267,7 @@ def test_rows_and_bytes__are_those_of_a_solve_without_a_checkpoint(memory, tmp_p
 
 @pytest.mark.parametrize("ending", ["npy", "h5", "zarr", "csv", "parquet"])
 @pytest.mark.parametrize("memory", [None, MEMORY])
-def test_a_file_with_one_number_changed__is_refused(ending, memory, tmp_path, monkeypatch):
+def test_a_file_with_one_number_changed__raises_an_error(ending, memory, tmp_path, monkeypatch):
     monkeypatch.setattr("rowsolve.sources.text._BYTES_OF_A_BLOCK", 4096)
     file, state = tmp_path / f"A.{ending}", tmp_path / "state"
     chunk = None if ending in ("npy", "csv") else 50
@@ -280,7 +280,7 @@ def test_a_file_with_one_number_changed__is_refused(ending, memory, tmp_path, mo
         rowsolve.solve(file, b, resume=True, **options)
 
 
-def test_zarr__with_one_chunk_written_anew_is_refused(tmp_path):
+def test_zarr__with_one_chunk_written_anew_raises_an_error(tmp_path):
     import zarr
 
     rowsolve.convert(A, tmp_path / "A.zarr", chunk=50)
@@ -300,7 +300,7 @@ def test_zarr__with_one_chunk_written_anew_is_refused(tmp_path):
 
 
 @pytest.mark.compiled
-def test_free_memory__may_change_before_it_goes_on(tmp_path, monkeypatch):
+def test_free_memory__may_change_before_it_is_resumed(tmp_path, monkeypatch):
     rowsolve.convert(A, tmp_path / "A.h5", chunk=50)
     args, options = (
         (tmp_path / "A.h5", b, "block"),
@@ -325,7 +325,7 @@ def resume(path, **more):
     )
 
 
-def test_damage_anywhere__is_told(state):
+def test_damage_anywhere__is_reported(state):
     whole, dice = state.read_bytes(), np.random.default_rng(0)
     end = whole.index(b"\n")
     places = [*range(0, end + 2, 7), *dice.integers(end, len(whole), 20), len(whole) - 1]
@@ -358,7 +358,7 @@ def fail_from(n_good, monkeypatch):
     monkeypatch.setattr(output, "_replace", replace_while_there_is_room)
 
 
-def test_a_full_disk__is_told_and_the_last_good_file_is_kept(tmp_path, monkeypatch):
+def test_a_full_disk__is_reported_and_the_last_good_file_is_kept(tmp_path, monkeypatch):
     path, args, options = tmp_path / "state", (A, b, "block"), {"rng": 0, "rtol": 1e-9, "threads": 1}
     expected = rowsolve.solve(*args, **options)
     for n_good, words in ((0, "there is no previous one"), (2, "the previous one is kept")):
@@ -373,7 +373,7 @@ def test_a_full_disk__is_told_and_the_last_good_file_is_kept(tmp_path, monkeypat
     same(rowsolve.solve(*args, checkpoint=path, resume=True, **options), expected)
 
 
-def test_a_disk_that_has_room_again__is_forgiven(tmp_path, monkeypatch):
+def test_a_full_disk__that_has_space_again_resets_the_warning(tmp_path, monkeypatch):
     replace, count = output._replace, [0]
 
     def fail_once(place, part):
@@ -462,7 +462,7 @@ class Unfit(rowsolve.Randomized):
         (Unfit(), "Unfit makes Better objects instead of _Plan: set its `plan_type` to None"),
     ],
 )
-def test_methods_of_others_that_cannot_be_saved__are_told(method, words, tmp_path):
+def test_methods_of_others_that_cannot_be_saved__are_reported(method, words, tmp_path):
     with pytest.warns(RuntimeWarning, match=f"checkpoint could not be written, there is no previous one: .*{words}"):
         found = rowsolve.solve(A, b, method, rng=0, checkpoint=tmp_path / "state")
     assert found.converged
@@ -559,12 +559,12 @@ STATES = {
 
 
 @pytest.mark.parametrize("what", STATES)
-def test_every_state__goes_on_with_the_same_bits(what, tmp_path, monkeypatch):
+def test_every_state__resumes_with_the_same_bits(what, tmp_path, monkeypatch):
     *args, more, parts = STATES[what]
     check_states(tmp_path / "state", args, {"rng": 2, "rtol": 1e-9, "threads": 1, "max_passes": 60, **more}, parts)
 
 
-def test_a_look_aside__keeps_to_its_own_limit(tmp_path, monkeypatch):
+def test_search_for_outliers__keeps_to_its_own_limit(tmp_path, monkeypatch):
     monkeypatch.setattr("rowsolve.engine.stages._ROWS_TO_LEAVE_OUT", 20 if JIT else 6)
     args, options = (A, WILD, "auto"), {"rng": 2, "rtol": 1e-9, "threads": 1, "outliers": "drop"}
     assert "stopped early" in rowsolve.solve(*args, **options).message
@@ -581,7 +581,7 @@ def test_blocks_without_room_for_their_factors__go_on(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"])
-def test_generator_of_the_caller__is_that_of_the_file_when_it_goes_on(kind, tmp_path):
+def test_generator_of_the_caller__is_that_of_the_file_when_it_is_resumed(kind, tmp_path):
     def generator():
         return np.random.Generator(getattr(np.random, kind)(4))
 
@@ -608,13 +608,13 @@ WIDEST, of_widest, _ = gaussian(1500, 1000) if JIT else (A, b, X)
     ],
     ids=["outliers", "shared", "chains"],
 )
-def test_every_state_of_a_large_system__goes_on_with_the_same_bits(args, more, parts, tmp_path):
+def test_every_state_of_a_large_system__resumes_with_the_same_bits(args, more, parts, tmp_path):
     check_states(tmp_path / "state", args, {"rng": 2, "rtol": 1e-9, "threads": 1, **more}, parts)
 
 
 @pytest.mark.compiled
 @pytest.mark.skipif(not JIT, reason="needs large systems")
-def test_outliers_of_several_right_hand_sides__go_on_with_the_same_bits(tmp_path, monkeypatch):
+def test_outliers_of_several_right_hand_sides__resume_with_the_same_bits(tmp_path, monkeypatch):
     monkeypatch.setattr("rowsolve.policy.least_squares.gram", lambda n, p: np.inf)  # as if there were more columns
     args = SHARING, np.column_stack([of_sharing, -of_sharing]), "refined"
     check_states(tmp_path / "state", args, {"rng": 2, "rtol": 1e-9, "threads": 1}, ["run.loop.descent.outliers"])
@@ -629,7 +629,7 @@ def test_size__is_that_of_the_state_not_of_the_rows(tmp_path):
         assert path.stat().st_size < A.nbytes / 4 + 30_000
 
 
-def test_pace__of_files_is_kept_to(tmp_path, monkeypatch):
+def test_interval_between_checkpoints__is_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("ROWSOLVE_CHECKPOINT_SECONDS", "1000")
     rowsolve.solve(A, b, "block", rng=0, checkpoint=tmp_path / "state")
     assert not (tmp_path / "state").exists()
@@ -656,7 +656,7 @@ np.save(f"{folder}/x.npy", found.x)
     ("where", "method"),
     [("A.npy", "'randomized'"), ("A.h5", "rowsolve.Refined('none')")],
 )
-def test_killed_at_any_moment__it_goes_on_with_the_same_bits(where, method, tmp_path):
+def test_killed_at_any_moment__resumes_with_the_same_bits(where, method, tmp_path):
     np.save(tmp_path / "A.npy", A)
     np.save(tmp_path / "b.npy", NOISY)
     rowsolve.convert(A, tmp_path / "A.h5", chunk=50)

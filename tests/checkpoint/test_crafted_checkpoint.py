@@ -103,7 +103,7 @@ def evil_pickle(argument):
 
 
 @pytest.mark.parametrize("crafted", ["cyclic"], indirect=True)
-def test_callback__is_never_called_by_a_file(crafted):
+def test_callback__is_never_called_by_a_checkpoint(crafted):
     """Up to version 1 the state was a pickle, and could ask for the callback and call it."""
     fingerprint, members = crafted.states[0]
     body = evil_pickle("x")
@@ -120,7 +120,7 @@ def test_callback__is_never_called_by_a_file(crafted):
 
 
 @pytest.mark.parametrize("crafted", ["cyclic"], indirect=True)
-def test_first_line__is_looked_at(crafted):
+def test_first_line__is_checked(crafted):
     whole = crafted.path.read_bytes()
     line, _, body = whole.partition(b"\n")
     head = json.loads(line.split(b" ", 3)[3])
@@ -176,7 +176,7 @@ def test_every_array_of_a_state__must_be_of_its_type_and_shape(crafted):
 
 
 @pytest.mark.parametrize("crafted", SOLVES, indirect=True)
-def test_rows_that_a_does_not_have__are_refused(crafted):
+def test_rows_that_a_does_not_have__raise_an_error(crafted):
     """Compiled code would read, or write, where there is nothing."""
     places = (
         "cards",
@@ -248,7 +248,7 @@ def test_changed_state__ends_in_a_solution_or_a_value_error(crafted, request):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("crafted", ["accelerated-block"], indirect=True)
-def test_numbers_that_make_no_sense__are_told_of_the_file(crafted):
+def test_invalid_numbers__are_reported_with_the_file(crafted):
     fingerprint, members = crafted.states[1]
     tree = json.loads(members["state.json"])
     tree["run"]["loop"]["plan"]["momentum"]["friction"] = 1e-320
@@ -270,7 +270,7 @@ def test_errors_of_the_callback__are_its_own(crafted):
 
 @pytest.mark.parametrize("crafted", ["cyclic"], indirect=True)
 @pytest.mark.parametrize("name", ["__class__", "system", "project", "take_over", "restore", "agreeing", "directions"])
-def test_attributes_that_something_hangs_on__cannot_be_set(crafted, name):
+def test_saved_attributes__that_determine_others_cannot_be_changed(crafted, name):
     fingerprint, members = crafted.states[0]
     tree = json.loads(members["state.json"])
     tree["run"]["loop"]["plan"]["others"] = {name: 1}
@@ -285,7 +285,7 @@ def test_attributes_that_something_hangs_on__cannot_be_set(crafted, name):
         {"name": "deflated", "memory": 10**9}, {"name": "direct"}, {"name": "randomized"}, "refined", None,
     ],
 )  # fmt: skip
-def test_another_stage__is_refused(crafted, method):
+def test_another_stage__raises_an_error(crafted, method):
     fingerprint, members = crafted.states[0]
     tree = json.loads(members["state.json"])
     tree["auto"]["choice"]["method"] = method

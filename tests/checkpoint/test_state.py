@@ -49,7 +49,7 @@ TAKEN = [
 
 
 @pytest.mark.parametrize(("kind", "good", "bad"), TAKEN)
-def test_kind__takes_what_it_looks_for_and_nothing_else(kind, good, bad):
+def test_kind__accepts_only_values_of_its_kind(kind, good, bad):
     for value in good:
         kind(value, dict(SIZES))
     for value in bad:
@@ -104,7 +104,7 @@ def test_part__is_filled_with_what_it_has_saved():
             kinds.fill(other, state, SIZES)
 
 
-def test_attribute_that_was_forgotten__is_told():
+def test_attribute_that_was_forgotten__is_reported():
     part = Part()
     part.d = 1
     with pytest.raises(TypeError, match="Part has attributes that are neither in `saved` nor in `derived`: d"):
@@ -118,7 +118,7 @@ def test_packed__is_plain():
 
 
 @pytest.mark.parametrize("kind", GENERATORS)
-def test_generator__goes_on_where_it_was(kind):
+def test_generator__is_resumed(kind):
     rng = np.random.Generator(kind(3))
     rng.integers(10, size=3, dtype=np.uint32)  # half of a number is left
     state = read_archive(io.BytesIO(write_archive(kinds.state_of_generator(rng))))
@@ -150,7 +150,7 @@ def with_changed(state, place, value):
         (np.random.PCG64, ("more",), [1]),
     ],
 )
-def test_generator_in_no_state_of_its_own__is_refused(kind, place, values):
+def test_generator_in_no_state_of_its_own__raises_an_error(kind, place, values):
     state = np.random.Generator(kind(0)).bit_generator.state
     for value in values:
         with pytest.raises(StateError):

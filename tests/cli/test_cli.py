@@ -108,7 +108,7 @@ def test_solve__that_does_not_converge_exits_with_1_and_writes_x(folder):
     assert np.load("x.npy").shape == (12,)
 
 
-def test_solve__says_that_an_error_is_not_known(folder):
+def test_solve__prints_that_the_error_is_unknown(folder):
     result = run("solve", "A.npy", "b.npy", "-m", "jl", "--max-passes", 0.1)
     assert result.exit_code == 1
     assert "estimated error    not known" in result.output
@@ -199,7 +199,7 @@ def test_output__that_cannot_be_written_is_found_out_before_solving(folder, monk
         assert words in result.stderr
 
 
-def test_output__that_exists_is_replaced_only_by_force_and_this_is_said_before_solving(folder, monkeypatch):
+def test_output__that_exists_is_replaced_only_by_force_and_this_is_reported_before_solving(folder, monkeypatch):
     np.save("x.npy", np.arange(3))
     with monkeypatch.context() as patch:
         patch.setattr(rowsolve, "solve", lambda *_, **__: pytest.fail("solved first"))
@@ -211,7 +211,7 @@ def test_output__that_exists_is_replaced_only_by_force_and_this_is_said_before_s
     assert np.load("x.npy").shape == (12,)
 
 
-def test_output__that_is_read_is_refused_by_any_name_even_by_force(folder):
+def test_output__that_is_read_raises_an_error_under_any_name_even_with_force(folder):
     np.savetxt("t.csv", np.column_stack([A, b]), delimiter=",", header=",".join("abcdefghijklp"), comments="")
     np.save("x0.npy", X_TRUE)
     (folder / "link.npy").symlink_to("A.npy")
@@ -230,7 +230,7 @@ def test_output__that_is_read_is_refused_by_any_name_even_by_force(folder):
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
-def test_output__inside_a_folder_that_is_read_is_refused(folder):
+def test_output__inside_a_folder_that_is_read_raises_an_error(folder):
     rowsolve.convert(A, "A.zarr")
     for option in ("-o", "--checkpoint"):
         result = run("solve", "A.zarr", "b.npy", option, "A.zarr/x.npy", "--force")
@@ -238,7 +238,7 @@ def test_output__inside_a_folder_that_is_read_is_refused(folder):
         assert "A.zarr/x.npy: is inside A.zarr, which `A` is read from: choose another place" in result.stderr
 
 
-def test_output__that_is_read_along_with_stored_clusters_is_refused(folder):
+def test_output__that_is_read_along_with_stored_clusters_raises_an_error(folder):
     rowsolve.convert("A.npy", "rows.npy", rhs="b.npy", cluster=3, rng=0)
     result = run("solve", "rows.npy", "b.npy", "-o", "rows.centroids.npy", "--force")
     assert result.exit_code == 2

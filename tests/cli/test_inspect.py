@@ -31,7 +31,7 @@ def run(*args, columns=240):
     return CliRunner().invoke(app, ["inspect", *(str(arg) for arg in args)], env={"COLUMNS": str(columns)})
 
 
-def test_inspect__says_what_is_seen(folder):
+def test_inspect__prints_the_report(folder):
     result = run("A.npy", "b.npy", "--seed", 0, "--threads", 1)
     assert result.exit_code == 0
     for words in (
@@ -73,7 +73,7 @@ def test_inspect__as_json_is_the_report(folder):
     assert found["rtol"] == 1e-3
 
 
-def test_json__says_null_where_nothing_is_known(folder):
+def test_json__has_null_for_unknown_values(folder):
     np.save("A.npy", np.zeros((20, 3)))
     np.save("b.npy", np.ones(20))
     found = json.loads(run("A.npy", "b.npy", "--json").stdout)
@@ -127,7 +127,7 @@ def test_bad_input__exits_with_2(folder, args, words):
     assert words in found["message"]
 
 
-def test_ctrl_c__ends_it_with_a_word(folder, monkeypatch):
+def test_ctrl_c__ends_inspect_with_a_message(folder, monkeypatch):
     def press_ctrl_c(*_, **__):
         raise KeyboardInterrupt
 

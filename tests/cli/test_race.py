@@ -36,7 +36,7 @@ def files(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_race__prints_a_table_the_winner_and_who_is_absent(folder):
+def test_race__prints_a_table_the_fastest_solver_and_missing_packages(folder):
     result = run("A.npy", "b.npy", "--methods", "block, cyclic", "--repeats", 2, "--threads", 1, "--json", "race.json")
     assert result.exit_code == 0, result.output
     for words in (

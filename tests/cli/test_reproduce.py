@@ -99,7 +99,7 @@ def test_reproduce__makes_only_the_figure_asked_for(folder):
     ]  # fmt: skip
 
 
-def test_reproduce__interrupted_goes_on_where_it_was(folder, seeds_run, no_pictures):
+def test_reproduce__interrupted_is_resumed(folder, seeds_run, no_pictures):
     seen, stop_at = seeds_run
     assert run("--figure", "3", "--out", "whole").exit_code == 0
     stop_at.append(1)
@@ -157,7 +157,7 @@ def without_a_cell(text):
         (lambda _: "\udcff\n", "it is not a text file"),
     ],
 )
-def test_table__that_is_not_whole_or_foreign_is_refused_and_left_alone(folder, seeds_run, no_pictures, spoil, words):
+def test_table__that_is_truncated_or_foreign_raises_an_error_and_is_kept(folder, seeds_run, no_pictures, spoil, words):
     assert run("--figure", "3").exit_code == 0
     seeds_run[0].clear()
     path = folder / "rowsolve-figures/figure-3-quick.csv"

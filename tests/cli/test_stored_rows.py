@@ -91,7 +91,7 @@ def test_checkpoint__is_removed_when_x_is_written(folder):
     assert files(folder) == ["A.h5", "b.npy", "state", "x.npy"]  # x was not written
 
 
-def test_resume__goes_on_where_a_limit_ended_it(folder):
+def test_resume__continues_after_a_limit(folder):
     args = ("--checkpoint", "state", "--resume", "-o", "x.npy", "-m", "block", "--rtol", 1e-9, "--memory", LITTLE)
     assert run(*args, "--max-passes", 0.3).exit_code == 1
     assert "state" in files(folder)
@@ -105,7 +105,7 @@ def test_resume__goes_on_where_a_limit_ended_it(folder):
     assert relative_error(np.load("x.npy"), found.x) < 1e-8
 
 
-def test_resume__of_another_solve_is_refused_and_leaves_all_as_it_was(folder):
+def test_resume__of_another_solve_raises_an_error_and_leaves_all_as_it_was(folder):
     assert run("--checkpoint", "state", "-m", "block").exit_code == 0
     np.save("x.npy", X_TRUE)
     before = (folder / "state").read_bytes()
@@ -140,7 +140,7 @@ def test_full_disk__for_x_keeps_the_checkpoint_and_nothing_half_written(folder, 
     np.testing.assert_array_equal(np.load("x.npy"), rowsolve.solve("A.h5", b, "block", rng=3, threads=1).x)
 
 
-def test_full_disk__for_the_checkpoint_is_said_and_x_is_written(folder, monkeypatch):
+def test_full_disk__for_the_checkpoint_is_reported_and_x_is_written(folder, monkeypatch):
     full_disk(monkeypatch, lambda name: name == "state")
     with pytest.warns(RuntimeWarning, match="No space left"):
         result = run("--checkpoint", "state", "-o", "x.npy", "-m", "block")

@@ -60,7 +60,7 @@ def test_noise__leads_to_the_least_squares_solution(condition, last, noise):
     assert "'refined' computed the least-squares solution" in solution.message
 
 
-def test_noise__is_noticed_soon_and_what_random_rows_have_found_is_kept():
+def test_noise__is_detected_early_and_the_x_of_random_rows_is_kept():
     A, b, _ = ill_conditioned(30_000, 600, 1.0, noise=0.01)
     solution = rowsolve.solve(A, b, rng=0)
     first = solution.history.method.index("refined")
@@ -70,7 +70,7 @@ def test_noise__is_noticed_soon_and_what_random_rows_have_found_is_kept():
     assert len(solution.history) - first < 7
 
 
-def test_x_that_garbage_has_led_astray__is_not_kept():
+def test_x_with_a_large_residual__is_not_kept():
     A, b, _ = gaussian(12_000, 600)
     b = np.random.default_rng(3).standard_t(1.2, 12_000)  # has nothing to do with A
     solution = rowsolve.solve(A, b, rng=0)
@@ -88,7 +88,7 @@ def clustered(separation, seed=0):
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("separation", [1.0, 10.0])
-def test_tight_clusters__are_solved_without_what_rows_share(separation, seed):
+def test_tight_clusters__are_solved_without_their_common_directions(separation, seed):
     A, x_true = clustered(separation, seed)
     solution = rowsolve.solve(A, A @ x_true, rng=seed)
     error = relative_error(solution.x, x_true)
@@ -100,7 +100,7 @@ def test_tight_clusters__are_solved_without_what_rows_share(separation, seed):
     assert "because rows are nearly parallel: 'deflated' projected" in solution.message
 
 
-def test_clusters__with_directions_that_rows_barely_have_are_solved_from_a_sample():
+def test_clusters__with_small_singular_values_are_solved_from_a_sample():
     A, x_true = clustered(1.0)
     V = np.linalg.qr(np.random.default_rng(1).standard_normal((600, 600)))[0]
     A = (A @ V) * np.append(np.ones(595), np.full(5, 1e-3))
@@ -174,7 +174,7 @@ def test_zero_right_side__gives_zero_at_once():
     assert not solution.x.any()
 
 
-def test_rows_that_contradict_exactly__give_the_least_squares_solution():
+def test_exactly_contradictory_rows__give_the_least_squares_solution():
     A, b, _ = gaussian(500, 8)
     doubled, both = np.vstack([A, A]), np.r_[b, b + 1.0]
     solution = rowsolve.solve(doubled, both, rng=0)
@@ -184,7 +184,7 @@ def test_rows_that_contradict_exactly__give_the_least_squares_solution():
 
 @pytest.mark.parametrize(("n", "p"), [(500, 20), (3000, 40), (20_000, 200), (12_000, 600)])
 @pytest.mark.parametrize(("share", "size"), [(0.02, 10.0), (0.02, 1.0), (0.1, 10.0), (0.002, 100.0)])
-def test_wild_rows__are_left_out_and_listed(n, p, share, size):
+def test_outliers__are_left_out_and_listed(n, p, share, size):
     A, b, x_true = gaussian(n, p, seed=p)
     rng = np.random.default_rng(1)
     wild = np.sort(rng.choice(n, max(1, round(share * n)), replace=False))
@@ -231,7 +231,7 @@ def test_quantile__that_is_stopped_says_so_and_leaves_the_least_squares_solution
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("method", ["auto", "direct"])
-def test_rows_that_are_dependent_up_to_rounding__are_not_taken_for_a_solution(method, seed):
+def test_nearly_dependent_rows__do_not_give_a_false_solution(method, seed):
     rng = np.random.default_rng(seed)
     A = 1 / (5 * rng.random((1814, 1)) + np.linspace(0.3, 3, 21))
     b = A @ rng.standard_normal(21)
@@ -254,7 +254,7 @@ def test_hardly_more_rows_than_columns__give_the_least_squares_solution_of_the_r
         assert error <= 3 * solution.error_estimate + 1e-10  # of the reference
 
 
-def test_quantile__is_a_short_look_where_a_is_tiny():
+def test_quantile__has_a_small_limit_of_rows_for_a_tiny_system():
     rng = np.random.default_rng(0)
     for seed in range(10):
         U, V = np.linalg.qr(rng.standard_normal((50, 4)))[0], np.linalg.qr(rng.standard_normal((4, 4)))[0]
@@ -327,7 +327,7 @@ def test_outliers__that_could_be_dropped_are_mentioned():
     assert "outliers='drop' looks for a solution without them" in message
 
 
-def test_values_of_b_that_no_used_row_has__are_looked_at():
+def test_rows_with_unused_values_of_b__are_checked():
     """A sample whose b are all zero is solved by x = 0; so are nearly all other rows."""
     rng = np.random.default_rng(0)
     A = rng.standard_normal((40_000, 60))

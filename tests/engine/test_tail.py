@@ -29,7 +29,7 @@ def walk(memory, n_columns, count, seed):
 
 @pytest.mark.parametrize("memory", [0.0, 0.6, 0.95])
 @pytest.mark.parametrize("n_columns", [2, 50])
-def test_error__is_right_also_when_neighbours_are_alike(memory, n_columns):
+def test_error__is_correct_for_correlated_iterates(memory, n_columns):
     count, squares, estimates = 400, [], []  # 8 times as long as what is remembered lasts, at least
     for seed in range(30):
         tail = Tail(n_columns)

@@ -211,7 +211,7 @@ def test_figure_2__by_the_residual_the_first_step_across_tight_clusters_is_the_b
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("noise_on", ["b", "A after b"])
-def test_figure_2__blocks_across_tight_clusters_end_nearer_where_equations_contradict(tight, noise_on):
+def test_figure_2__blocks_across_tight_clusters_have_a_smaller_final_error_if_inconsistent(tight, noise_on):
     assert (tight(at_the_end, noise_on, "relative_error").ratios < 0.7).all()
     assert np.median(tight(at_the_end, noise_on, "relative_residual").ratios) < 0.95
 
@@ -226,13 +226,13 @@ def test_figure_2__blocks_across_tight_clusters_end_nearer_where_equations_contr
         ((np.inf, np.inf, np.inf), 1.0, "none"),
     ],
 )
-def test_map__names_the_winner_and_the_factor(rows, factor, words):
+def test_map__has_the_best_method_and_the_ratio(rows, factor, words):
     medians = dict(zip(("block", "cluster-block", "randomized"), rows, strict=True))
     assert _verdict(medians, 1000) == (factor, words)
 
 
 @pytest.mark.compiled
-def test_sketch__loses_its_power_unless_refreshed():
+def test_sketch__becomes_less_effective_unless_refreshed():
     table = table_of(SketchFigure("quick", 4_000, 200, 2))
     ends = {name: np.median(table["relative_error"][table["method"] == name][-1:]) for name in set(table["method"])}
     assert ends["jl, refreshed"] < ends["jl"] / 5 < ends["randomized"] / 5

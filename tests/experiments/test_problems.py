@@ -56,7 +56,7 @@ def test_clustered_system__is_the_same_for_the_same_seed():
         np.testing.assert_array_equal(one, other)
 
 
-def test_clustered_system__says_what_it_takes():
+def test_clustered_system__explains_invalid_arguments():
     with pytest.raises(ValueError, match="`separation` must be 'loose', 'tight' or a number, got 'wide'"):
         clustered_system(40, 5, 3, "wide")
     with pytest.raises(ValueError, match="`noise_on` must be 'A', 'b' or 'A after b', got 'x'"):

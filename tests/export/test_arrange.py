@@ -105,7 +105,7 @@ def test_cluster__is_the_same_for_the_same_seed(tmp_path):
         ({"cluster": K, "memory": "50kB"}, "the order of 600 rows and the centroids take 0.0388 MB. Allow 1 MB"),
     ],
 )
-def test_options__that_make_no_sense_are_refused(options, words, tmp_path):
+def test_options__that_are_invalid_raise_an_error(options, words, tmp_path):
     A, _ = clustered("mixed")
     with pytest.raises((ValueError, TypeError), match=words):
         rowsolve.convert(A, tmp_path / "rows.npy", **options)
@@ -113,7 +113,7 @@ def test_options__that_make_no_sense_are_refused(options, words, tmp_path):
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
-def test_rows_that_are_not_finite__are_told_with_their_number(make, tmp_path):
+def test_rows_that_are_not_finite__are_reported_with_their_number(make, tmp_path):
     A, _ = clustered("mixed")
     A[333, 3] = np.nan
     with pytest.raises(ValueError, match=r"row 333 has nan in column 3, so it cannot be clustered\. Try removing or"):

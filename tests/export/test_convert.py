@@ -168,7 +168,7 @@ def test_b_in_a_row__is_taken(tmp_path):
         ({"rng": 0}, r"`rng` \(--seed\) is used for clustering only"),
     ],
 )
-def test_options__that_make_no_sense_are_refused(options, words, tmp_path):
+def test_options__that_are_invalid_raise_an_error(options, words, tmp_path):
     with pytest.raises((ValueError, TypeError), match=words):
         rowsolve.convert(A, tmp_path / "a.h5", **options)
     assert files(tmp_path) == []
@@ -184,7 +184,7 @@ def test_options__that_make_no_sense_are_refused(options, words, tmp_path):
         ("a.mtx", {"memory": "10kB"}, "written in one piece, which takes 1 MB of memory"),
     ],
 )
-def test_targets__that_make_no_sense_are_refused(name, options, words, tmp_path):
+def test_targets__that_are_invalid_raise_an_error(name, options, words, tmp_path):
     with pytest.raises((ValueError, OSError), match=words):
         rowsolve.convert(A, f"{tmp_path}/{name}", **options)
     assert files(tmp_path) == []
@@ -193,7 +193,7 @@ def test_targets__that_make_no_sense_are_refused(name, options, words, tmp_path)
 @pytest.mark.parametrize(
     ("memory", "expected"), [(5, 5), ("12", 12), ("2kB", 2e3), ("1.5 GB", 1.5e9), ("1MiB", 2**20), ("1g", 1e9)]
 )
-def test_memory__is_understood(memory, expected):
+def test_memory__accepts_numbers_and_units(memory, expected):
     from rowsolve._validate import memory_of
 
     assert memory_of(memory) == expected
@@ -327,7 +327,7 @@ def test_a_write_that_fails__leaves_the_older_target_as_it_was(ending, kind, tmp
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_a_full_disk__is_told_in_words_and_leaves_nothing(ending, tmp_path, monkeypatch):
+def test_a_full_disk__raises_an_error_and_leaves_no_file(ending, tmp_path, monkeypatch):
     def full(_):
         raise OSError(errno.ENOSPC, "No space left on device")
 

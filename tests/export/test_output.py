@@ -12,7 +12,7 @@ from rowsolve.export import output
 from rowsolve.export.output import OutputFile, make_sure_apart
 
 
-def test_names_of_one_file__are_told_whether_it_is_there_or_not(tmp_path, monkeypatch):
+def test_names_of_the_same_file__are_recognised_even_if_it_does_not_exist(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     (tmp_path / "way").symlink_to("folder")
@@ -30,7 +30,7 @@ def test_names_of_one_file__are_told_whether_it_is_there_or_not(tmp_path, monkey
             make_sure_apart(path, {"`A` is read from": others})
 
 
-def test_names_that_differ_in_case__are_one_file_where_the_file_system_says_so(tmp_path, monkeypatch):
+def test_names_that_differ_in_case__are_one_file_if_the_file_system_ignores_case(tmp_path, monkeypatch):
     one, other = tmp_path / "x.npy", tmp_path / "X.npy"
     ignores_case = (tmp_path / "a").touch() or (tmp_path / "A").exists()
     if not ignores_case:
@@ -41,7 +41,7 @@ def test_names_that_differ_in_case__are_one_file_where_the_file_system_says_so(t
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
-def test_output_file__refuses_what_is_read_before_it_speaks_of_force(tmp_path):
+def test_output_file__that_is_read_raises_an_error_even_without_force(tmp_path):
     path = tmp_path / "x.npy"
     path.write_text("mine")
     for force in (False, True):

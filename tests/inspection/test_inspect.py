@@ -37,7 +37,7 @@ def said(report, label):
     return dict(lines(report))[label]
 
 
-def test_inspect__sees_a_well_conditioned_system_that_agrees():
+def test_inspect__describes_a_well_conditioned_consistent_system():
     report = rowsolve.inspect(A, b, rng=0)
     assert report.layout == dataclasses.replace(
         report.layout, n_rows=N_ROWS, n_columns=N_COLUMNS, dtype="float64", order="C", density=1.0
@@ -51,7 +51,7 @@ def test_inspect__sees_a_well_conditioned_system_that_agrees():
     assert not list(warnings(report))
 
 
-def test_inspect__with_the_same_seed_sees_the_same():
+def test_inspect__is_reproducible():
     one, two = (rowsolve.inspect(A, noisy(), rng=3) for _ in range(2))
     for name in ("layout", "norms", "condition", "directions", "noise", "slowness", "rows_read"):
         assert getattr(one, name) == getattr(two, name)
@@ -71,7 +71,7 @@ def test_predictions__are_near_what_solve_reads():
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("noise", [0.0, 0.1])
-def test_predictions__are_made_without_what_rows_share_if_that_makes_them_slow(noise):
+def test_predictions__include_deflated_if_common_directions_slow_down_random_rows(noise):
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((4, 600))[rng.integers(0, 4, 9_000)] + 0.1 * rng.standard_normal((9_000, 600))
     values = rows @ rng.standard_normal(600)
@@ -96,7 +96,7 @@ def test_predictions__grow_with_the_digits_asked_for():
 
 
 @pytest.mark.compiled
-def test_predictions__say_at_least_where_the_pace_falls():
+def test_predictions__are_lower_bounds_if_convergence_slows_down():
     B = A * 1e3 ** -np.linspace(0.0, 1.0, N_COLUMNS)
     report = rowsolve.inspect(B, B @ X_TRUE, rng=0)
     random_rows = by_name(report)["randomized"]
@@ -107,7 +107,7 @@ def test_predictions__say_at_least_where_the_pace_falls():
 
 
 @pytest.mark.parametrize("level", [0.01, 1e-9])
-def test_noise__counts_where_it_keeps_x_from_the_tolerance(level):
+def test_noise__matters_if_it_prevents_x_from_reaching_the_tolerance(level):
     report = rowsolve.inspect(A, noisy(level), rng=0)
     assert report.noise.relative == pytest.approx(level, rel=0.15)
     assert by_name(report)["refined"].reaches
@@ -118,7 +118,7 @@ def test_noise__counts_where_it_keeps_x_from_the_tolerance(level):
     assert ("The system is inconsistent" in report.advice) is (level > 1e-6)
 
 
-def test_wild_rows__are_named_and_can_be_dropped_if_the_others_agree():
+def test_outliers__are_reported_and_can_be_dropped_if_the_others_are_consistent():
     report = rowsolve.inspect(A, with_wild_rows(b), rng=0)
     assert report.noise.n_wild == pytest.approx(0.02 * report.noise.n_rows, rel=0.6)
     assert report.noise.relative == 0.0
@@ -129,7 +129,7 @@ def test_wild_rows__are_named_and_can_be_dropped_if_the_others_agree():
         assert rowsolve.solve(A, with_wild_rows(b), rng=0, outliers="drop").history.method[-1] == "quantile"
 
 
-def test_wild_rows__with_noise_lead_to_least_squares_and_a_word_of_caution():
+def test_outliers__with_noise_lead_to_least_squares_and_a_warning():
     report = rowsolve.inspect(A, with_wild_rows(noisy()), rng=0)
     assert "the least-squares solution, by 'refined'" in report.advice
     assert "Check the outliers first" in report.advice
@@ -156,7 +156,7 @@ def test_first__is_what_auto_begins_with(matrix):
 
 
 @pytest.mark.parametrize("matrix", SYSTEMS, ids=lambda matrix: f"{matrix.shape}")
-def test_method__is_what_auto_ends_with_where_equations_contradict_each_other(matrix):
+def test_method__is_the_last_one_of_auto_on_an_inconsistent_system(matrix):
     right = matrix @ np.ones(matrix.shape[1])
     right += 0.1 * np.std(right) * np.random.default_rng(4).standard_normal(right.size)
     report, solution = rowsolve.inspect(matrix, right, rng=0), rowsolve.solve(matrix, right, rng=0)
@@ -166,7 +166,7 @@ def test_method__is_what_auto_ends_with_where_equations_contradict_each_other(ma
 
 
 @pytest.mark.compiled
-def test_rounding__that_keeps_direct_from_x_is_told():
+def test_rounding__that_prevents_direct_from_converging_is_reported():
     B, _, x_true = gaussian(60_000, 260)
     B = B.astype(np.float32)
     right = B @ x_true.astype(np.float32)
@@ -233,7 +233,7 @@ def test_rank__that_is_missing_is_warned_of():
     assert "fewer rows than columns" in words
 
 
-def test_zero_rows__are_told_and_one_against_b_is_warned_of():
+def test_zero_rows__are_reported_and_one_with_a_nonzero_b_gives_a_warning():
     B, right = A[:300].copy(), b[:300].copy()
     B[7], right[7] = 0.0, 2.0
     report = rowsolve.inspect(B, right, rng=0)
@@ -254,7 +254,7 @@ def test_zero_rows__are_told_and_one_against_b_is_warned_of():
     ],
     ids=["zero", "zero against b", "1 x 1", "b = 0", "rank 1", "hardly any row", "huge"],
 )
-def test_odd_systems__are_described_without_a_guess(matrix, right):
+def test_degenerate_systems__are_described_as_unknown(matrix, right):
     report = rowsolve.inspect(matrix, right, rng=0)
     text = str(report)
     assert "nan" not in text
@@ -266,7 +266,7 @@ def test_odd_systems__are_described_without_a_guess(matrix, right):
         assert said(report, "noise in b").startswith("unknown")
 
 
-def test_words__of_the_whole():
+def test_report__has_the_expected_text():
     seen, predicted, advice, closing = str(rowsolve.inspect(A, b, rng=0, threads=1)).split("\n\n")
     labels = [line.split("  ")[0] for line in seen.splitlines() if not line.startswith(" ")]
     assert labels == ["A", "rows", "condition", "clusters", "orthogonality", "noise in b"]

@@ -51,7 +51,7 @@ def test_condition__of_all_rows_is_known_to_some_20_percent():
     assert found.sampled <= np.linalg.cond(A) <= found.most * 1.01
 
 
-def test_condition__of_random_rows_allows_for_a_perfect_matrix():
+def test_condition__of_random_rows_may_be_1():
     A, b, _ = gaussian(20_000, 40)
     _, found, _ = look(A, b, 160)
     assert found.sampled == pytest.approx(3.0, rel=0.2)  # (1 + 1/2) / (1 - 1/2)
@@ -92,7 +92,7 @@ def test_rank__of_repeated_and_zero_columns(store):
 
 @pytest.mark.parametrize("level", [1e-8, 0.01, 0.3])
 @pytest.mark.parametrize("condition", [1.0, 1e4])
-def test_noise__is_told_by_the_rows_beyond_p(level, condition):
+def test_noise__is_estimated_from_the_rows_beyond_p(level, condition):
     A, b = with_condition(900, 12, condition)
     size = np.sqrt(np.mean(b**2))
     noisy = b + level * size * np.random.default_rng(2).standard_normal(900)
@@ -125,7 +125,7 @@ def test_noise__is_not_known_without_rows_beyond_the_rank(n_rows):
 
 
 @pytest.mark.parametrize(("level", "share"), [(0.0, 0.02), (0.0, 0.15), (0.01, 0.02), (0.01, 0.1)])
-def test_wild_rows__are_counted_and_left_out_of_the_noise(level, share):
+def test_outliers__are_counted_and_left_out_of_the_noise(level, share):
     A, b, _ = gaussian(1000, 12)
     rng = np.random.default_rng(3)
     size, wrong = np.std(b), rng.choice(1000, round(1000 * share), replace=False)
@@ -136,7 +136,7 @@ def test_wild_rows__are_counted_and_left_out_of_the_noise(level, share):
     assert noise.relative == pytest.approx(level, rel=0.1)
 
 
-def test_wild_rows__are_not_those_of_noise_in_proportion_to_the_norms_nor_of_even_noise():
+def test_outliers__are_not_found_in_noise_proportional_to_the_norms_nor_in_uniform_noise():
     A, _, x = gaussian(1000, 12)
     norms = 10.0 ** np.random.default_rng(5).uniform(-2, 2, 1000)
     A *= norms[:, None]
@@ -145,13 +145,13 @@ def test_wild_rows__are_not_those_of_noise_in_proportion_to_the_norms_nor_of_eve
     assert look(A, A @ x + 0.1 * noise)[2].n_wild == 0
 
 
-def test_wild_rows__are_few_or_none():
+def test_outliers__are_few_or_none():
     A, b, _ = gaussian(1000, 12)
     b[:300] *= 50.0
     assert look(A, b)[2].n_wild == 0
 
 
-def test_norms__count_zero_rows_and_find_one_that_contradicts_b():
+def test_norms__count_zero_rows_and_find_one_with_a_nonzero_b():
     A, b, _ = gaussian(400, 6)
     A[::4], b[::4] = 0.0, 0.0
     b[8] = 1.0

@@ -40,7 +40,7 @@ def test_chains__match_naive(store, n_chains, n_rows_taken):
 
 @pytest.mark.parametrize("sizes", [(), (3,) * 12, (1, 5, 2, 4, 3) * 3], ids=["rows", "blocks", "blocks of all sizes"])
 @pytest.mark.parametrize("n_chains", [2, 3])
-def test_chains__know_exactly_what_the_error_loses(sizes, n_chains):
+def test_chains__return_exact_drops(sizes, n_chains):
     rng = np.random.default_rng(3)
     A, x_true = rng.standard_normal((60, 30)), rng.standard_normal(30)
     plan = plan_with_chains(A, A @ x_true, n_chains, 3, block_size=max(sizes, default=1))
@@ -52,7 +52,7 @@ def test_chains__know_exactly_what_the_error_loses(sizes, n_chains):
     np.testing.assert_allclose(drops, np.subtract(before, after), rtol=1e-11)
 
 
-def test_chains__take_rows_that_say_the_same():
+def test_chains__support_parallel_rows():
     A = np.tile(np.random.default_rng(0).standard_normal((1, 6)), (8, 1))
     iterates, drops = np.ones((2, 6)), np.empty(2)
     plan = plan_with_chains(A, A @ np.full(6, 3.0), 2, 2)

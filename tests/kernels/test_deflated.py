@@ -55,7 +55,7 @@ def as_it_is(A):
     return A
 
 
-def test_parts__match_numpy_and_tell_how_little_is_outside(store):
+def test_parts__match_numpy_and_return_the_ratio_of_norms(store):
     case = Deflation(store, zero=5)
     np.testing.assert_allclose(case.rows.parts, case.A @ case.Q.T, rtol=1e-10, atol=1e-12)
     expected = np.sum(case.A**2, axis=1)[case.ratios != 1] / np.sum(case.outside**2, axis=1)[case.ratios != 1]
@@ -63,7 +63,7 @@ def test_parts__match_numpy_and_tell_how_little_is_outside(store):
     assert np.flatnonzero(case.ratios == 1).tolist() == [5]
 
 
-def test_lift__satisfies_the_known_equations_and_knows_what_that_gains():
+def test_lift__satisfies_the_known_equations_and_returns_the_drop():
     case = Deflation(as_it_is)
     before = np.sum((case.x_true - case.iterates[0]) ** 2), np.sum(case.iterates[1] ** 2)
     lifted, drops = case.lifted()
@@ -101,7 +101,7 @@ def test_blocks_of_deflated_rows__match_naive(store):
 
 
 @pytest.mark.parametrize("n_chains", [2, 3])
-def test_chains_of_deflated_rows__match_naive_and_know_what_the_error_loses(store, n_chains):
+def test_chains_of_deflated_rows__match_naive_and_return_exact_drops(store, n_chains):
     case = Deflation(store, seed=5)
     plan = ObliviousPlan(System(case.source, case.b, threads=n_chains), n_extra=R)
     plan.rows, plan.chains = case.rows, Chains(plan, n_chains)
@@ -122,7 +122,7 @@ def test_chains_of_deflated_rows__match_naive_and_know_what_the_error_loses(stor
 
 
 @pytest.mark.parametrize("sine", [0.0, 0.1 * PARALLEL**0.5])
-def test_rows_inside__move_nothing_but_their_gap_counts(sine):
+def test_rows_in_the_known_span__do_not_move_x_but_count_as_a_drop(sine):
     case = Deflation(as_it_is)
     A = case.A.copy()
     A[4] = 2.0 * case.Q[1] + 2.0 * sine * case.outside[4] / np.linalg.norm(case.outside[4])

@@ -42,7 +42,7 @@ def test_best__matches_naive_and_leaves_an_error_orthogonal_to_all(seed, n_kept,
 
 
 @pytest.mark.parametrize("new", [0.0, 1e-13])
-def test_best__refuses_a_move_with_nothing_new(new):
+def test_best__skips_a_dependent_move(new):
     rng = np.random.default_rng(0)
     basis = orthonormal(rng, 4)
     kept, best = basis.copy(), np.full(P, 7.0)
@@ -52,14 +52,14 @@ def test_best__refuses_a_move_with_nothing_new(new):
     np.testing.assert_array_equal(kept, basis)
 
 
-def test_best__refuses_a_move_that_is_rounding():
+def test_best__skips_a_move_at_rounding_level():
     start = np.random.default_rng(0).standard_normal(P)
     end = start * (1.0 + 1e-15)
     assert best_with_memory(start, end, 1.0, np.zeros((1, P)), 0, 0, np.empty(P)) < 0.0
 
 
 @pytest.mark.parametrize("memory", [1, 3, 50])
-def test_sweep_with_memory__matches_naive_and_knows_what_the_error_loses(store, memory):
+def test_sweep_with_memory__matches_naive_and_returns_exact_drops(store, memory):
     rng = np.random.default_rng(1)
     A = rng.standard_normal((200, 40)) + 3.0
     kept = store(A)

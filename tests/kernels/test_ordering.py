@@ -30,7 +30,7 @@ def test_chain__is_found_again(parts):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_network__gets_as_narrow_as_with_scipy(seed):
+def test_network__has_as_narrow_a_band_as_with_scipy(seed):
     rng = np.random.default_rng(seed)
     p, each = 200, int(rng.integers(2, 6))
     near = (rng.integers(0, p, (600, 1)) + rng.integers(0, 12, (600, each))) % p

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rowsolve.kernels import rounds
 
 
-def test_legs__are_taken_by_whoever_is_there_the_own_first():
+def test_legs__are_run_by_any_thread_the_own_first():
     progress = rounds.new_progress(3)
     assert [rounds.claim(0, 0, 1, progress) for _ in range(4)] == [1, 2, 0, -1]
     assert rounds.claim(0, 1, 1, progress) == 1  # a second time, if nobody comes back from it
@@ -19,14 +19,14 @@ def test_legs__are_taken_by_whoever_is_there_the_own_first():
     assert [rounds.place_of(0, c, progress) for c in range(3)] == [0, 3, 5]
 
 
-def test_leg__that_has_ended_stays_where_the_first_put_it():
+def test_leg__keeps_the_result_of_the_first_thread_that_completes_it():
     progress = rounds.new_progress(2)
     rounds.publish(0, 1, 2, progress)
     rounds.publish(0, 1, 0, progress)
     assert rounds.place_of(0, 1, progress) == 2
 
 
-def test_threads__know_who_is_furthest_and_when_it_is_called_off():
+def test_threads__see_the_furthest_round_and_the_cancellation():
     progress = rounds.new_progress(2)
     assert rounds.leader(progress) == 0
     progress.reached[1] = 4

@@ -153,5 +153,5 @@ def test_residuals__match_numpy(store):
         ([0, 1, 2, 3], [0, 3, 2, 4], False),
     ],
 )
-def test_order_of_sparse_rows__is_told(indices, indptr, answer, dtype):
+def test_order_of_sparse_rows__is_checked(indices, indptr, answer, dtype):
     assert is_valid_csr(np.array(indices, dtype), np.array(indptr, dtype), 4) == answer

@@ -54,7 +54,7 @@ def test_draws__stay_in_their_group_and_never_take_weight_zero():
     assert set(order.tolist()) == {3, 4}
 
 
-def test_draws__one_number_serves_for_the_place_and_the_coin():
+def test_draws__use_one_random_number_each():
     weights = np.array([0.5, 4.0, 0.0, 1.0, 1.5, 3.0, 0.25])
     deck, order = deck_by_weight(weights), np.empty(40_000, np.int64)
     draw_many(deck, 0, np.random.default_rng(0), order)

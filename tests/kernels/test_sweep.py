@@ -90,7 +90,7 @@ def test_guarded_sweep__matches_naive(store):
     assert not np.allclose(drops, everything, rtol=0.1)  # some rows were left out
 
 
-def test_gate__settles_at_the_quantile_of_what_it_sees():
+def test_gate__converges_to_the_quantile_of_the_distances():
     for quantile in (0.5, 0.8):
         gate = Gate(np.array([50.0, 0.0]), 1.0, np.exp(0.02 * quantile), np.exp(-0.02 * (1 - quantile)))
         through = [lets_through(gate, distance) for distance in np.random.default_rng(0).exponential(1.0, 6000)]
@@ -98,7 +98,7 @@ def test_gate__settles_at_the_quantile_of_what_it_sees():
         np.testing.assert_allclose(gate.level[0], -np.log(1 - quantile), rtol=0.3)
 
 
-def test_gate__does_not_sink_below_its_floor():
+def test_gate__is_bounded_below():
     gate = Gate(np.array([1.0, 1e-9]), 1.0, 1.5, 0.5)
     for _ in range(99):
         assert lets_through(gate, 0.0)

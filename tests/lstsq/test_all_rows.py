@@ -95,7 +95,7 @@ def test_sparse_systems__are_solved_exactly(change, scale, noise):
 
 
 @pytest.mark.parametrize("scale", [1e-120, 1e120])
-def test_sparse_systems__at_the_ends_of_the_range_are_solved_otherwise(scale):
+def test_sparse_systems__of_extreme_scale_use_another_method(scale):
     rng = np.random.default_rng(7)
     A = network(400, 90, rng)
     b = A @ rng.standard_normal(90)
@@ -115,7 +115,7 @@ def test_damping__is_part_of_the_factor(damp, shape):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_what_has_no_such_factor__is_solved_otherwise(seed):
+def test_systems_without_such_a_factor__use_another_method(seed):
     rng = np.random.default_rng(seed)
     A = network(300, 60, rng).toarray()
     if seed % 2:
@@ -198,7 +198,7 @@ def interrupted(make):
 
 
 @pytest.mark.parametrize("n_sides", [1, 3])
-def test_compressing__goes_on_where_it_was_saved(n_sides, monkeypatch):
+def test_compressing__is_resumed(n_sides, monkeypatch):
     """A pass that is interrupted after some pieces, and resumed by another object, ends with the same bits."""
     rng = np.random.default_rng(2)
     A, b = rng.standard_normal((300, 20)), rng.standard_normal((300, n_sides) if n_sides > 1 else 300)
@@ -216,7 +216,7 @@ def test_compressing__goes_on_where_it_was_saved(n_sides, monkeypatch):
 
 
 @pytest.mark.parametrize("by_qr", [False, True])
-def test_compressing_within_bounds__goes_on_where_it_was_saved(by_qr, monkeypatch):
+def test_compressing_within_bounds__is_resumed(by_qr, monkeypatch):
     rng = np.random.default_rng(2)
     A, b, bounds = rng.standard_normal((300, 20)), rng.standard_normal(300), (np.zeros(20), np.full(20, np.inf))
     monkeypatch.setattr("rowsolve.problem.system.WORK_OF_A_BURST", 1000)
@@ -234,7 +234,7 @@ def test_compressing_within_bounds__goes_on_where_it_was_saved(by_qr, monkeypatc
         make(not by_qr).restore(cut.state())
 
 
-def test_band__is_made_where_rows_are_narrow():
+def test_band__is_used_if_rows_are_narrow():
     rng = np.random.default_rng(0)
     narrow, wide = network(3000, 600, rng), sparse.random_array((3000, 600), density=0.005, rng=rng, format="csr")
     assert makes_a_band(system_of(narrow))

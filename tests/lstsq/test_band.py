@@ -65,7 +65,7 @@ def test_fit__is_that_of_dense_rows(what, damp):
 
 @pytest.mark.parametrize("parts", [1, 3])
 @pytest.mark.parametrize("shuffled", [False, True])
-def test_differences__leave_one_direction_open_in_each_part_of_a_network(parts, shuffled):
+def test_differences__have_one_null_vector_for_each_component_of_a_network(parts, shuffled):
     rng = np.random.default_rng(1)
     A = sparse.block_diag([grid(8, 11)[0]] * parts).tocsr()
     A = A[:, rng.permutation(A.shape[1])] if shuffled else A
@@ -94,7 +94,7 @@ def test_columns__of_a_band():
         np.testing.assert_allclose(column_of(band.values, j), gram[j])
 
 
-def test_widest_row__is_told_by_the_ends_of_rows():
+def test_widest_row__is_found_from_the_ends_of_rows():
     A = sparse.csr_array(np.array([[0, 1, 0, 1.0], [1, 0, 0, 0], [0, 0, 0, 0], [0, 0, 1, 1]]))
     assert widest_row(rows_of(A)) == 2
     empty = sparse.csr_array((3, 4))

@@ -134,7 +134,7 @@ def test_start__does_not_matter_where_there_is_one_solution():
         assert one.error < 1e-14
 
 
-def test_many_solutions__are_told():
+def test_many_solutions__are_reported():
     A = np.repeat(np.random.default_rng(2).standard_normal((20, 3)), 2, axis=1)
     found = fit_within(A, A @ np.ones(6), (np.zeros(6), np.full(6, INF)), np.zeros(6), 0.0)
     assert found.is_optimal
@@ -152,7 +152,7 @@ def test_damping__is_a_row_for_each_column(damp):
     np.testing.assert_allclose(found.x, expected, atol=1e-12)
 
 
-def test_slopes_that_press_against_a_bound__do_not_count():
+def test_gradients_that_point_outwards_at_a_bound__do_not_count():
     low, high = np.array([0.0, 0.0, 0.0, 1.0]), np.array([1.0, 1.0, 1.0, 1.0])
     slope, x = np.array([-2.0, 3.0, 4.0, 5.0]), np.array([0.0, 1.0, 0.5, 1.0])
     np.testing.assert_array_equal(slopes_inwards(slope, x, low, high), [0.0, 0.0, 4.0, 0.0])
@@ -160,7 +160,7 @@ def test_slopes_that_press_against_a_bound__do_not_count():
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "one-hot", "repeated"])
-def test_squares__give_the_same_and_read_the_rows_once_or_twice_more(kind):
+def test_gram_matrix__gives_the_same_with_one_or_two_passes_more(kind):
     rng = np.random.default_rng(4)
     A, b, (low, high) = matrix(kind, 400, 12, rng), rng.standard_normal(400), bounds_of("box", 12, rng)
     passes, start = Passes(A, b), np.clip(0.0, low, high)
@@ -171,7 +171,7 @@ def test_squares__give_the_same_and_read_the_rows_once_or_twice_more(kind):
     assert passes.count <= (1 if kind == "gaussian" else 2)
 
 
-def test_squares__that_hide_a_direction_are_not_trusted():
+def test_gram_matrix__that_loses_a_direction_is_not_used():
     """Columns that differ by 1e-9 are the same to a Gram matrix; a pass tells that they are not."""
     rng = np.random.default_rng(5)
     A = rng.standard_normal((300, 4))

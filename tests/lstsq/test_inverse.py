@@ -91,7 +91,7 @@ def test_null_space__x_is_the_nearest_to_x0(shape, k, start):
 
 
 @pytest.mark.parametrize("size", [1e-13, 1e-11, 1e-9, 1e-7, 1e-5])
-def test_rank_in_doubt__is_left_to_others(shape, size):
+def test_rank_in_doubt__needs_another_method(shape, size):
     A = dummies()
     A[:, -1] += size * np.random.default_rng(4).standard_normal(len(A))  # no longer what the others say
     found = by_inverse(A, np.ones((len(A), 1)) + A[:, 2:3] ** 2, None, TOLERANCE, 1)
@@ -99,7 +99,7 @@ def test_rank_in_doubt__is_left_to_others(shape, size):
         assert found.rank == np.linalg.matrix_rank(A)
 
 
-def test_single_precision__tells_what_the_rounding_of_numbers_is_worth(shape):
+def test_single_precision__is_included_in_the_estimate(shape):
     A, b = system(*shape, noise=1e-3)
     single = Tolerance(1e-6, 0.0, float(np.finfo(np.float32).eps))
     found = by_inverse(A, b, None, single, 1)
@@ -109,7 +109,7 @@ def test_single_precision__tells_what_the_rounding_of_numbers_is_worth(shape):
 
 
 @pytest.mark.parametrize("scale", [1e-170, 1e-110, 1e110, 1e170, np.nan, np.inf])
-def test_numbers_out_of_range__are_left_to_others(shape, scale):
+def test_numbers_out_of_range__need_another_method(shape, scale):
     A, b = system(*shape)
     with np.errstate(all="ignore"):
         assert by_inverse(A * scale, b, None, TOLERANCE, 1) is None
@@ -117,7 +117,7 @@ def test_numbers_out_of_range__are_left_to_others(shape, scale):
             assert by_inverse(A, b * scale, None, TOLERANCE, 1) is None
 
 
-def test_zero_column__is_left_to_others(shape):
+def test_zero_column__needs_another_method(shape):
     A, b = system(*shape)
     A[:, 3] = 0.0
     assert by_inverse(A, b, None, TOLERANCE, 1) is None
@@ -132,7 +132,7 @@ def test_inputs__are_left_as_they_are(shape):
 
 
 @pytest.mark.parametrize("scale", [1e3, 1e6, 1e9])
-def test_error__tells_what_rounding_leaves_of_a_far_start(shape, scale):
+def test_error__includes_the_rounding_of_a_distant_start(shape, scale):
     A, rng = dummies(), np.random.default_rng(6)
     null = np.linalg.qr(np.array([[1.0] + [-1.0] * 4 + [0.0] * 6, [1.0] + [0.0] * 4 + [-1.0] * 6]).T)[0]
     x0 = scale * (A.T @ rng.standard_normal((600, 1))).T

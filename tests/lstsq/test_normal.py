@@ -58,7 +58,7 @@ def test_condition__is_made_up_for_by_passes(condition):
     assert error * np.linalg.norm(x) <= 3 * found.error[0]
 
 
-def test_squares__that_hide_small_values_are_refused():
+def test_gram_matrix__that_loses_small_singular_values_is_not_used():
     rng = np.random.default_rng(3)
     A = rng.standard_normal((300, 6))
     A[:, 5] = A[:, 4] + 1e-9 * A[:, 5]
@@ -77,7 +77,7 @@ def test_dependent_columns__leave_the_nearest_solution(start):
 
 
 @pytest.mark.parametrize("rank", [2, 9])  # the basis is that of the rows, or of what they leave out
-def test_low_rank__leaves_the_solution_of_least_norm(rank):
+def test_low_rank__leaves_the_minimum_norm_solution(rank):
     rng = np.random.default_rng(5)
     A, b = rng.standard_normal((400, rank)) @ rng.standard_normal((rank, 12)), rng.standard_normal((400, 1))
     found = fitted(A, b)

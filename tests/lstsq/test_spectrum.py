@@ -40,13 +40,13 @@ def with_noise(A, noise=0.1, seed=1):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_normal_rows__have_nothing_that_stands_out(seed):
+def test_gaussian_rows__have_no_outlying_singular_values(seed):
     assert look(gaussian(N, P, seed=seed)[0], seed=seed) == (Spectrum(), None)
 
 
 @pytest.mark.parametrize("tail", [1.5, 3.0])
 @pytest.mark.parametrize("seed", range(3))
-def test_rows_of_very_different_lengths__are_no_reason_to_hunt(tail, seed):
+def test_rows_of_very_different_norms__do_not_start_a_search_for_outliers(tail, seed):
     lengths = np.random.default_rng(seed).pareto(tail, N)[:, None]
     assert look(gaussian(N, P)[0] * lengths)[0].even
 
@@ -68,7 +68,7 @@ def test_outliers__are_those_of_all_rows(n_clusters, spread, damp):
     np.testing.assert_allclose(np.sort(outliers.weights), np.sort(expected), rtol=0.1)
 
 
-def test_outliers__level_what_gradients_are_made_of():
+def test_outliers__scale_the_gradients():
     A = clustered(4, 0.1)
     _, outliers = look(A)
     levelled = A.T @ A
@@ -98,7 +98,7 @@ def test_values_that_decay__are_not_even(condition):
     assert look(A, damp=10.0 * np.sqrt(N))[0].even  # all values are that of the damping
 
 
-def test_directions__that_all_rows_deny_are_not_used():
+def test_directions__that_all_rows_do_not_confirm_are_not_used():
     A = clustered(2, 0.1)
     A[17] = 1e7 * np.random.default_rng(1).standard_normal(P)  # in no sample but by chance
     spectrum, outliers = look(A)
@@ -106,7 +106,7 @@ def test_directions__that_all_rows_deny_are_not_used():
     assert outliers is None
 
 
-def test_look__is_not_taken_at_small_or_sparse_systems():
+def test_spectrum__is_not_estimated_for_small_or_sparse_systems():
     assert not worth_a_look(System(open_rows(gaussian(500, 100)[0]), np.zeros(500)))
     assert not worth_a_look(System(open_rows(gaussian(100_000, 30)[0]), np.zeros(100_000)))
     assert not worth_a_look(System(open_rows(sparse.csr_array(gaussian(N, P)[0])), np.zeros(N)))
@@ -115,7 +115,7 @@ def test_look__is_not_taken_at_small_or_sparse_systems():
 
 @pytest.mark.parametrize("store", [np.ascontiguousarray, np.asfortranarray, np.float32], ids=["c", "fortran", "single"])
 @pytest.mark.parametrize(("n_clusters", "spread"), [(1, 0.01), (5, 0.1)])
-def test_refined__goes_on_as_if_nothing_stood_out(store, n_clusters, spread):
+def test_refined__continues_without_outlying_directions(store, n_clusters, spread):
     A = store(clustered(n_clusters, spread))
     b = with_noise(A)
     solution, plain = (rowsolve.solve(A, b, rowsolve.Refined(kind), rng=0) for kind in ("auto", "none"))
@@ -126,7 +126,7 @@ def test_refined__goes_on_as_if_nothing_stood_out(store, n_clusters, spread):
     assert solution.passes < 0.8 * plain.passes
 
 
-def test_refined__levels_for_several_right_hand_sides():
+def test_refined__scales_gradients_for_several_right_hand_sides():
     A = clustered(3, 0.1)
     b = np.stack([with_noise(A, seed=seed) for seed in range(3)], axis=1)
     solution = rowsolve.solve(A, b, rowsolve.Refined(), rng=0)

@@ -80,7 +80,7 @@ def test_damping__is_a_row_for_each_column(shape):
     assert triangulate(A, b).damped(0.0).n_rows == len(A)
 
 
-def test_small_singular_values__are_kept_that_squares_would_lose():
+def test_small_singular_values__are_kept_that_a_gram_matrix_would_lose():
     rng = np.random.default_rng(1)
     values, V = np.geomspace(1.0, 1e-12, 6), np.linalg.qr(rng.standard_normal((6, 6)))[0]
     A = np.linalg.qr(rng.standard_normal((4000, 6)))[0] * values @ V

@@ -46,7 +46,7 @@ def test_blocks__are_a_partition_of_the_rows():
     assert sorted(np.concatenate([block.rows for block in plan.blocks]).tolist()) == list(range(103))
 
 
-def test_factors__that_do_not_fit_are_made_again_with_the_same_result(monkeypatch):
+def test_factors__that_do_not_fit_are_recomputed_with_the_same_result(monkeypatch):
     A = sparse.random_array((900, 60), density=0.05, rng=np.random.default_rng(0), format="csr")
     b = A @ np.ones(60)
     kept = rowsolve.solve(A, b, AcceleratedBlock(15), rng=0)
@@ -81,7 +81,7 @@ def test_decaying_spectrum__needs_a_small_part_of_the_rows_of_others():
     [np.ones(120), np.logspace(0, -2, 120), np.append(100 * np.ones(12), np.ones(108))],
     ids=["flat", "decaying", "outliers"],
 )
-def test_estimate__is_right_all_the_way_with_momentum_and_restarts(values, seed):
+def test_estimate__is_correct_throughout_with_momentum_and_restarts(values, seed):
     A, b, x_true = with_spectrum(values, 4800, seed)
     ratios = []
 
@@ -136,6 +136,6 @@ def test_moves__are_forgotten_when_others_have_moved_x_or_the_probe():
         ),
     ],
 )
-def test_parameters__that_make_no_sense_are_refused(make, words):
+def test_parameters__that_are_invalid_raise_an_error(make, words):
     with pytest.raises(ValueError, match=words):
         make()

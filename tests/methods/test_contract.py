@@ -26,7 +26,7 @@ OTHERS = [name for name in METHODS if name not in LEAST_SQUARES]
 
 @pytest.mark.parametrize("seed", range(3 if JIT else 1))
 @pytest.mark.parametrize("name", METHODS)
-def test_every_method__solves_a_consistent_system_and_knows_its_error(name, seed):
+def test_every_method__solves_a_consistent_system_and_estimates_its_error(name, seed):
     A, b, x_true = gaussian(seed=seed)
     solution = rowsolve.solve(A, b, name, rtol=1e-6, rng=seed)
     error = relative_error(solution.x, x_true)
@@ -62,7 +62,7 @@ def test_every_method__gives_the_same_bits_for_the_same_seed(name):
 
 @pytest.mark.parametrize("store", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 @pytest.mark.parametrize("name", LEAST_SQUARES)
-def test_least_squares_methods__converge_when_equations_contradict(name, store):
+def test_least_squares_methods__converge_on_inconsistent_systems(name, store):
     A, b, _ = gaussian(N_ROWS // 2, N_COLUMNS, noise=0.1, seed=4)
     solution = rowsolve.solve(store(A), b, name, rtol=1e-8, rng=4)
     error = relative_error(solution.x, np.linalg.lstsq(A, b)[0])
@@ -73,7 +73,7 @@ def test_least_squares_methods__converge_when_equations_contradict(name, store):
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_every_method__never_claims_convergence_when_equations_contradict(name):
+def test_every_method__never_claims_convergence_on_inconsistent_systems(name):
     A, b, _ = gaussian(noise=0.1, seed=4)
     reference = np.linalg.lstsq(A, b)[0]
     solution = rowsolve.solve(A, b, name, rng=4)
@@ -94,7 +94,7 @@ def test_every_method__stops_at_once_at_the_solution(name):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_every_method__finds_the_least_norm_solution_of_a_wide_system(name):
+def test_every_method__finds_the_minimum_norm_solution_of_a_wide_system(name):
     A, b, _ = gaussian(20, 60, seed=6)
     solution = rowsolve.solve(A, b, name, rng=0)
     assert solution.status is rowsolve.Status.CONVERGED
@@ -120,7 +120,7 @@ def test_every_method__keeps_x0_when_all_is_zero(name):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_every_method__skips_zero_rows_and_names_one_that_contradicts(name):
+def test_every_method__skips_zero_rows_and_reports_one_with_a_nonzero_b(name):
     A, b, x_true = gaussian(600, 10, seed=8)
     A[::3], b[::3] = 0.0, 0.0
     assert rowsolve.solve(A, b, name, rng=0).status is rowsolve.Status.CONVERGED
@@ -208,7 +208,7 @@ def test_every_method__is_a_frozen_dataclass_with_words(name):
             setattr(method, field.name, 1)
 
 
-def test_extended__is_not_done_before_it_has_heard_rows_that_it_seldom_draws():
+def test_extended__does_not_stop_before_it_has_used_rarely_drawn_rows():
     rng = np.random.default_rng(0)
     A = np.zeros((400, 20))
     A[:200, :10], A[200:, 10:] = rng.standard_normal((200, 10)), 0.1 * rng.standard_normal((200, 10))

@@ -145,7 +145,7 @@ def test_noise_in_b__is_always_found(method, noise, spread):
 
 @pytest.mark.parametrize("noise", [0.1, 1e-3, 1e-5])
 @pytest.mark.parametrize("method", SOURCES, ids=repr)
-def test_rounding__is_not_mistaken_for_contradiction(method, noise):
+def test_rounding__is_not_mistaken_for_inconsistency(method, noise):
     A, b, x_true, _ = clustered_system(*SMALL, 4, "tight", "A", noise, 4)
     solution = rowsolve.solve(A, b, method, rtol=0.0, rng=0)
     assert solution.status is Status.PRECISION
@@ -165,7 +165,7 @@ def test_rounding__does_not_hide_that_columns_repeat(method, noise):
     assert error < 10 * solution.error_estimate
 
 
-def test_pack__is_gone_through_before_it_grows_until_it_has_all_rows(monkeypatch):
+def test_pack__grows_after_each_traversal_until_it_has_all_rows(monkeypatch):
     monkeypatch.setattr(deflated, "PACK", 2)
     A, b, _ = gaussian(40, 5)
     method = Deflated("rows", n_equations=2)

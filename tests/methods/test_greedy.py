@@ -47,7 +47,7 @@ def test_more_candidates__take_fewer_steps_and_more_rows():
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("values", [np.ones(100), np.logspace(0, -1, 100)], ids=["flat", "decaying"])
-def test_estimate__is_right_all_the_way_though_rows_are_chosen_for_x(values):
+def test_estimate__is_correct_throughout_though_rows_are_chosen_for_x(values):
     rng = np.random.default_rng(0)
     A, x_true = rng.standard_normal((2000, 100)) * values, rng.standard_normal(100)
     ratios = []

@@ -40,7 +40,7 @@ def test_memory__is_a_parameter_of_every_oblivious_method_and_checked():
 
 
 @every_method
-def test_memory__finds_the_solution_and_knows_its_error(method):
+def test_memory__finds_the_solution_and_estimates_its_error(method):
     A, b, x_true = gaussian(seed=1)
     solution = rowsolve.solve(A, b, method, rng=1)
     error = relative_error(solution.x, x_true)
@@ -50,7 +50,7 @@ def test_memory__finds_the_solution_and_knows_its_error(method):
 
 
 @every_method
-def test_memory__never_claims_convergence_when_equations_contradict(method):
+def test_memory__never_claims_convergence_on_inconsistent_systems(method):
     A, b, _ = gaussian(noise=0.1, seed=4)
     solution = rowsolve.solve(A, b, method, rng=4)
     error = relative_error(solution.x, np.linalg.lstsq(A, b)[0])
@@ -60,7 +60,7 @@ def test_memory__never_claims_convergence_when_equations_contradict(method):
 
 
 @pytest.mark.parametrize("noise", [1e-2, 1e-4])
-def test_memory__finds_contradictions_of_tight_clusters(noise):
+def test_memory__detects_inconsistent_tight_clusters(noise):
     A, b, _, _ = clustered_system(N_ROWS // 2, N_COLUMNS // 4, 4, "tight", "b", noise, 1, spread=0.3)
     solution = rowsolve.solve(A, b, UNIFORM, rng=0)
     assert solution.status is Status.INCONSISTENT
@@ -128,7 +128,7 @@ def test_memory__needs_far_fewer_rows_with_outlying_singular_values():
 
 
 @every_method
-def test_memory__drops_are_what_the_errors_lose_even_after_others_have_moved_x(method):
+def test_memory__drops_are_exact_even_after_x_is_changed(method):
     A, x_true = np.random.default_rng(0).standard_normal((300, 40)) + 1.0, np.random.default_rng(1).standard_normal(40)
     plan, rng = plan_of(A, A @ x_true, method)
     iterates, drops = np.random.default_rng(2).standard_normal((2, 40)), np.empty(2)
@@ -141,7 +141,7 @@ def test_memory__drops_are_what_the_errors_lose_even_after_others_have_moved_x(m
         np.testing.assert_allclose(drops, np.subtract(before, after), rtol=1e-7)
 
 
-def test_memory__rests_while_the_equations_seem_to_contradict_each_other():
+def test_memory__is_disabled_while_the_system_seems_inconsistent():
     A, b, _ = gaussian(300, 30)
     starts, results = np.random.default_rng(3).standard_normal((2, 30)), []
     for method in (UNIFORM, replace(UNIFORM, n_directions=0)):
@@ -154,7 +154,7 @@ def test_memory__rests_while_the_equations_seem_to_contradict_each_other():
     np.testing.assert_array_equal(results[0][1], results[1][1])
 
 
-def test_memory__forgets_directions_that_make_the_probe_grow():
+def test_memory__discards_directions_that_increase_the_probe():
     A, b, _ = gaussian(300, 40)
     plan, rng = plan_of(A, b, UNIFORM)
     iterates, drops = np.random.default_rng(3).standard_normal((2, 40)), np.empty(2)
@@ -171,7 +171,7 @@ def test_memory__forgets_directions_that_make_the_probe_grow():
 
 
 @pytest.mark.compiled
-def test_memory__is_not_shared_out_to_threads(monkeypatch):
+def test_memory__uses_one_thread(monkeypatch):
     monkeypatch.setattr(oblivious, "LEAST_WORK", 0)
     A, b, _ = gaussian(2000, 100)
     one, two = (rowsolve.solve(A, b, UNIFORM, rng=0, threads=threads).x for threads in (1, 2))

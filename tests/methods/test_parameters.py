@@ -35,7 +35,7 @@ import rowsolve
         (lambda: rowsolve.Deflated("rows", n_clusters=5), "`n_clusters` is for `source='clusters'`"),
     ],
 )
-def test_parameters__that_make_no_sense_are_refused(make, words):
+def test_parameters__that_are_invalid_raise_an_error(make, words):
     with pytest.raises(ValueError, match=words):
         make()
 
@@ -53,7 +53,7 @@ def test_parameters__that_make_no_sense_are_refused(make, words):
         ),
     ],
 )
-def test_parameters__that_do_not_fit_the_system_are_refused(method, words):
+def test_parameters__that_do_not_fit_the_system_raise_an_error(method, words):
     A, b, _ = gaussian(30, 4)
     with pytest.raises(ValueError, match=words):
         rowsolve.solve(A, b, method)
@@ -175,7 +175,7 @@ def test_within_by_pattern__beats_plain_cyclic_on_sparse_rows_that_share_columns
 
 
 @pytest.mark.compiled
-def test_refresh__keeps_the_choice_good_where_the_plain_sketch_loses_it():
+def test_refresh__keeps_the_selection_accurate():
     A, b, x_true = gaussian(10_000, 250, seed=3)
 
     def error_after(method, steps):

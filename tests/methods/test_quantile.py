@@ -96,7 +96,7 @@ def test_too_many_wrong_rows__are_never_called_converged_at_a_wrong_x(share):
     assert not rowsolve.solve(*corrupted(0.6)[:2], "quantile", rng=0, max_passes=200).converged
 
 
-def test_wrong_rows_that_agree__hold_x_and_are_called_a_contradiction_unless_they_are_found():
+def test_wrong_rows_that_are_consistent__give_inconsistent_unless_they_are_found():
     A, b, x_true, wrong = corrupted(0.2, cluster=True)
     b = A @ x_true
     b[wrong] += 0.1 * np.std(b)
@@ -109,7 +109,7 @@ def test_wrong_rows_that_agree__hold_x_and_are_called_a_contradiction_unless_the
         assert solution.error_estimate > error / 10
 
 
-def test_hardly_more_rows_than_columns__nothing_is_believed_that_no_other_row_confirms():
+def test_hardly_more_rows_than_columns__need_confirmation_by_other_rows():
     for seed in range(6):
         rng = np.random.default_rng(seed)
         A, b, _ = gaussian(36, 30, seed=seed)
@@ -128,7 +128,7 @@ def one_hot(seed, share):
     return A, b, x
 
 
-def test_columns_that_few_rows_touch__are_heard_or_doubted():
+def test_columns_with_few_entries__are_used_or_reported_as_doubtful():
     for seed in range(6):
         A, b, x_true = one_hot(seed, 0.0)
         solution = rowsolve.solve(A, b, "quantile", rng=seed)  # half of the distances are 0: so is the quantile
@@ -158,6 +158,6 @@ def test_the_published_form__works_too():
         (lambda: Quantile(slack=float("nan")), "`slack` must be a number of at least 1, got nan"),
     ],
 )
-def test_parameters__that_make_no_sense_are_refused(make, words):
+def test_parameters__that_are_invalid_raise_an_error(make, words):
     with pytest.raises(ValueError, match=words):
         make()

@@ -53,7 +53,7 @@ def test_refined__agrees_with_lapack_as_far_as_the_condition_allows(condition, s
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_refined__says_when_the_condition_allows_no_more(seed):
+def test_refined__reports_the_limit_of_precision(seed):
     A, b, _ = with_spectrum(300, np.geomspace(1, 1e-12, 15), seed)
     solution = rowsolve.solve(A, b, "refined", rtol=1e-9, rng=seed)
     assert solution.status is Status.PRECISION
@@ -63,7 +63,7 @@ def test_refined__says_when_the_condition_allows_no_more(seed):
 @pytest.mark.parametrize("store", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 @pytest.mark.parametrize("noise", [0.0, 0.1])
 @pytest.mark.parametrize("method", ["auto", "refined", "direct"])
-def test_rank_deficient__gives_the_least_norm_solution_and_the_rank(store, noise, method):
+def test_rank_deficient__gives_the_minimum_norm_solution_and_the_rank(store, noise, method):
     A, b, _ = with_spectrum(200, np.r_[np.linspace(2, 1, 9), np.zeros(4)], noise=noise)
     reference = np.linalg.lstsq(A, b, rcond=1e-10)[0]
     solution = rowsolve.solve(store(A), b, method, rng=0)
@@ -87,7 +87,7 @@ def test_damp__is_that_of_the_augmented_system(store, kind, damp):
     assert relative_error(solution.x, np.linalg.lstsq(*augmented)[0]) < 2e-8
 
 
-def test_damp__is_taken_by_auto_and_refused_by_methods_that_cannot():
+def test_damp__is_supported_by_auto_and_raises_an_error_elsewhere():
     A, b, _ = gaussian(100, 5)
     assert rowsolve.solve(A, b, damp=1.0, rng=0).method == "refined"
     with pytest.raises(ValueError, match=r"'randomized' does not support `damp`, .* Try 'refined' or 'auto'"):
@@ -153,7 +153,7 @@ def test_odd_rows__are_found_wherever_they_come_in():
 
 @pytest.mark.parametrize("condition", [30, 1000] if JIT else [10])
 @pytest.mark.parametrize("seed", range(3))
-def test_no_preconditioner__is_not_deceived_by_symmetry(seed, condition):
+def test_no_preconditioner__converges_for_symmetric_spectra(seed, condition):
     # x has no error in half of all directions, the probe in all: with the steps of x it would tell nothing.
     p = 60 if JIT else 8
     even, flagged_rows = (with_spectrum(200, np.geomspace(1, 1 / condition, p), 2 * seed + k)[0] for k in range(2))
@@ -168,7 +168,7 @@ def test_no_preconditioner__is_not_deceived_by_symmetry(seed, condition):
 
 @pytest.mark.parametrize("noise", [0.0, 1e-3, 1.0])
 @pytest.mark.parametrize("seed", range(4))
-def test_no_preconditioner__stays_at_the_least_norm_solution_of_a_deficient_system(seed, noise):
+def test_no_preconditioner__stays_at_the_minimum_norm_solution_of_a_deficient_system(seed, noise):
     # What is left of the gradient there is rounding: a step along it would lead far into the null space.
     rng = np.random.default_rng(seed)
     A = rng.standard_normal((60, 3)) @ rng.standard_normal((3, 10))
@@ -180,7 +180,7 @@ def test_no_preconditioner__stays_at_the_least_norm_solution_of_a_deficient_syst
 
 @pytest.mark.parametrize("condition", [1e6, 1e7, 1e9])
 @pytest.mark.parametrize("seed", range(4))
-def test_no_preconditioner__does_not_claim_what_rounding_forbids(seed, condition):
+def test_no_preconditioner__does_not_claim_an_error_below_rounding(seed, condition):
     A, b, reference = with_spectrum(60, np.geomspace(1, 1 / condition, 5), seed)
     solution = rowsolve.solve(A, b, rowsolve.Refined("none"), rng=seed, max_passes=300)
     assert solution.status is not Status.CONVERGED or relative_error(solution.x, reference) < 5e-6
@@ -196,7 +196,7 @@ def cauchy(n, p, *seed):
 
 @pytest.mark.parametrize("p", [2, 6, 10])
 @pytest.mark.parametrize("seed", range(3))
-def test_spread_of_noise__is_not_missed_by_vectors_that_are_unlucky(p, seed):
+def test_effect_of_noise__is_estimated_for_unlucky_random_vectors(p, seed):
     # One singular value is nearly all of it, and its direction in R is much the same for all of these.
     A, b, _ = cauchy(300, p, seed)
     factor = factor_of(System(open_rows(A), b), np.arange(300))
@@ -221,7 +221,7 @@ def test_a_condition_of_1e10__gives_neither_a_wrong_x_nor_an_endless_run(method,
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("rtol", [1e-8, 1e-10])
-def test_single_precision__is_not_taken_where_a_factor_in_it_is_mere_rounding(rtol):
+def test_single_precision__is_not_used_for_a_factor_dominated_by_rounding(rtol):
     A, b, _ = with_spectrum(3000, np.append(np.ones(299), 1e-8), noise=0.1)
     U, values, V = np.linalg.svd(A, full_matrices=False)
     solution = rowsolve.solve(A, b, rtol=rtol, rng=0)
@@ -249,7 +249,7 @@ def test_rounding_of_long_sums__is_in_the_estimate(n, seed):
     assert error / 3 <= solution.error_estimate <= 100 * error + 1e-12
 
 
-def test_sparse_rows_of_condition_1e8__are_factored_when_passes_lead_nowhere():
+def test_sparse_rows_of_condition_1e8__are_factored_if_conjugate_gradients_stall():
     A, b, reference = with_spectrum(600, np.append(np.ones(19), 1e-8), noise=1.0)
     solution = rowsolve.solve(sparse.csr_array(A), b, "refined", rng=0)
     assert relative_error(solution.x, reference) <= 3 * solution.error_estimate <= 1e-3
@@ -272,7 +272,7 @@ def test_units_of_the_columns__do_not_make_the_error_look_large(seed):
 @pytest.mark.compiled
 @pytest.mark.parametrize(("n", "p", "noise"), [(900, 300, 1e-3), (7800, 520, 5.0), (5600, 700, 1e-3), (7200, 900, 1.0)])
 @pytest.mark.parametrize("seed", range(3))
-def test_noise_that_puts_x_where_rows_are_smallest__is_not_missed_at_a_loose_tolerance(n, p, noise, seed):
+def test_noise_in_the_smallest_singular_direction__is_estimated_at_a_loose_tolerance(n, p, noise, seed):
     # Nearly all of x* is in one direction, which steps reach last and of which a random probe has little.
     A, b, reference = with_spectrum(n, np.append(np.geomspace(1, 0.2, p - 1), 1e-5), seed, noise=noise)
     solution = rowsolve.solve(A, b, rtol=1e-3, rng=seed)
@@ -285,7 +285,7 @@ def test_noise_that_puts_x_where_rows_are_smallest__is_not_missed_at_a_loose_tol
 @pytest.mark.compiled
 @pytest.mark.parametrize("kind", ["auto", "sample"])
 @pytest.mark.parametrize("seed", range(3))
-def test_sample_that_misses_the_longest_rows__is_no_reason_to_blame_rounding(kind, seed):
+def test_sample_without_the_longest_rows__is_not_reported_as_rounding(kind, seed):
     rng = np.random.default_rng(seed)
     A = rng.standard_normal((6000, 300)) * rng.pareto(1.2, 6000)[:, None]
     b = A @ rng.standard_normal(300)

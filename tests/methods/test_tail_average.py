@@ -69,7 +69,7 @@ def test_estimate__holds_where_some_directions_are_slow(values):
 
 
 @pytest.mark.parametrize("options", [{"rtol": 1e-6}, {"rtol": 1e-3, "max_passes": 20.0}, {"rtol": 0.0}])
-def test_out_of_reach__is_said_at_once(options):
+def test_tolerance_that_is_out_of_reach__is_reported_at_once(options):
     A, b, _ = gaussian(noise=0.1, seed=2)
     solution = rowsolve.solve(A, b, "tail-average", rng=0, **options)
     error = relative_error(solution.x, np.linalg.lstsq(A, b)[0])
@@ -79,7 +79,7 @@ def test_out_of_reach__is_said_at_once(options):
     assert ("The mean of the iterates would need about" in solution.message) == (options["rtol"] > 0.0)
 
 
-def test_equations_that_agree__are_solved_as_by_randomized():
+def test_consistent_equations__are_solved_as_by_randomized():
     A, b, _ = gaussian(seed=3)
     mean, plain = rowsolve.solve(A, b, "tail-average", rng=0), rowsolve.solve(A, b, "randomized", rng=0)
     assert mean.converged
@@ -88,7 +88,7 @@ def test_equations_that_agree__are_solved_as_by_randomized():
 
 
 @pytest.mark.compiled
-def test_stopping_on_the_way__gives_back_the_mean_so_far():
+def test_stopping_early__returns_the_mean_so_far():
     A, b, _ = gaussian(4000, 50, noise=0.1, seed=4)
     reference = np.linalg.lstsq(A, b)[0]
     last = []

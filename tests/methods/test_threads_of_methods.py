@@ -27,7 +27,7 @@ def _chains_for_small_systems(monkeypatch):
 
 @pytest.mark.parametrize("threads", [2, 3])
 @pytest.mark.parametrize("name", METHODS)
-def test_every_method__knows_its_error_on_threads_and_gives_the_same_bits(name, threads):
+def test_every_method__estimates_its_error_on_threads_and_gives_the_same_bits(name, threads):
     A, b, x_true = gaussian(3000, 120, seed=5)
     one, two = (rowsolve.solve(A, b, name, rng=1, threads=threads) for _ in range(2))
     np.testing.assert_array_equal(one.x, two.x)
@@ -46,7 +46,7 @@ def test_chained_methods__do_use_the_threads(name):
 
 
 @pytest.mark.parametrize("name", CHAINED)
-def test_chained_methods__never_claim_convergence_when_equations_contradict(name):
+def test_chained_methods__never_claim_convergence_on_inconsistent_systems(name):
     A, b, _ = gaussian(3000, 120, noise=0.1, seed=6)
     reference = np.linalg.lstsq(A, b)[0]
     solution = rowsolve.solve(A, b, name, rng=1, threads=2)
@@ -76,7 +76,7 @@ def test_chains__work_at_the_ends_of_the_scale(scale):
     assert relative_error(solution.x / scale, x_true) <= 2e-6
 
 
-def test_chains__find_a_rank_deficient_system_out():
+def test_chains__detect_rank_deficiency():
     A, _, x_true = gaussian(3000, 100, seed=3)
     A[:, 99] = A[:, 0]
     solution = rowsolve.solve(A, A @ x_true, rng=1, threads=2)

@@ -47,7 +47,7 @@ def test_free_memory__is_asked_for_again_but_the_limit_is_not(tmp_path):
     assert free_memory() == 400.0
 
 
-def test_free_memory__is_without_limit_where_the_system_does_not_tell(monkeypatch):
+def test_free_memory__is_infinite_if_it_is_unknown(monkeypatch):
     def refuse():
         raise PermissionError
 

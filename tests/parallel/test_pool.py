@@ -136,7 +136,7 @@ def run_until_back(workers):
     assert all(event.wait(30) for event in back)
 
 
-def test_run_together__makes_the_calls_of_workers_that_do_not_come(absent):
+def test_run_together__makes_the_calls_that_no_worker_has_started(absent):
     made = run_together([lambda value=value: (value, threading.current_thread()) for value in range(3)])
     assert made == [(value, threading.current_thread()) for value in range(3)]
     assert not absent.is_set()
@@ -155,7 +155,7 @@ def test_run_together__begins_no_more_calls_after_an_error(absent):
     assert made == []
 
 
-def test_run_as_one__ends_with_the_first_and_keeps_nothing_for_workers_that_do_not_come(absent):
+def test_run_as_one__returns_with_the_first_and_withdraws_the_other_calls(absent):
     class Arrays:
         """What a call works on."""
 
@@ -173,7 +173,7 @@ def test_run_as_one__ends_with_the_first_and_keeps_nothing_for_workers_that_do_n
     assert made == [0]
 
 
-def test_run_as_one__does_not_wait_for_the_others_and_minds_no_error_of_theirs():
+def test_run_as_one__ignores_the_other_threads_and_their_errors():
     begun, go, ended = threading.Barrier(3, timeout=30), threading.Event(), []
 
     def first():
@@ -196,7 +196,7 @@ def test_run_as_one__does_not_wait_for_the_others_and_minds_no_error_of_theirs()
     assert ended == [True]
 
 
-def test_run_as_one__an_error_of_the_first_lets_the_others_come_to_their_ends():
+def test_run_as_one__lets_the_others_finish_after_an_error_of_the_first():
     begun, go, ended = threading.Barrier(3, timeout=30), threading.Event(), []
 
     def first():

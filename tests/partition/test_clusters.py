@@ -134,7 +134,7 @@ def test_degenerate_rows__give_fewer_clusters_never_nan(A, n_clusters):
     assert np.array_equal(found.labels == -1, ~A.any(axis=1))
 
 
-def test_more_clusters_than_rows__is_refused():
+def test_more_clusters_than_rows__raises_an_error():
     with pytest.raises(ValueError, match="`n_clusters` must be at most the number of rows, 3, got 4"):
         run(np.eye(3), 4)
 

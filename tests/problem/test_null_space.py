@@ -57,13 +57,13 @@ def test_solution__is_that_of_least_norm(what):
     assert (np.linalg.norm(found.x.T - expected, axis=0) <= 3 * found.error + 1e-13).all()
 
 
-def test_what_is_filled_in__needs_no_pivots():
+def test_filled_gram_matrix__needs_no_pivoting():
     A = SYSTEMS["one-hot"]
     factor = factor_gram(compress(A, np.ones((500, 1))).gram, 0.0, obvious_null_space(rows_of(A), A.shape[1]))
     assert factor.columns is None
     assert factor.rank == A.shape[1] - 2
 
 
-def test_rows_of_any_numbers__leave_nothing_obvious_open():
+def test_general_rows__have_no_obvious_null_space():
     A = sparse.random_array((200, 30), density=0.1, rng=np.random.default_rng(0), format="csr")
     assert obvious_null_space(rows_of(A), 30) is None

@@ -168,7 +168,7 @@ def test_methods_that_take_rows_as_they_come__take_the_same_as_in_memory(method)
 
 
 @pytest.mark.parametrize("method", UNABLE)
-def test_methods_that_need_all_rows__are_refused_and_told_what_would_do(method, tmp_path):
+def test_methods_that_need_all_rows__raise_an_error_that_names_alternatives(method, tmp_path):
     path = save(tmp_path / "A.npy", A)
     with pytest.raises(ValueError, match=rf"{method}.* needs all rows in memory.*or allow 1 MB\.") as refusal:
         solve(path, method=method)
@@ -337,7 +337,7 @@ def test_ctrl_c__while_a_slow_store_is_read_ends_it_soon(method, monkeypatch):
 
 @pytest.mark.parametrize("kept", ["npy", "fortran", "h5", "zarr", "parquet", "csv", "csr-h5"])
 @pytest.mark.parametrize("method", ["refined", "randomized", "cyclic"])
-def test_nan_deep_inside__is_told_with_file_and_place(kept, method, tmp_path, monkeypatch):
+def test_nan_deep_inside__is_reported_with_file_and_place(kept, method, tmp_path, monkeypatch):
     bad = A.copy()
     bad[N - 37, 3] = np.nan
     monkeypatch.setitem(globals(), "A", bad)
@@ -347,14 +347,14 @@ def test_nan_deep_inside__is_told_with_file_and_place(kept, method, tmp_path, mo
     assert str(error.value).startswith(str(tmp_path))
 
 
-def test_nan__that_the_sample_of_a_direct_solve_hits_is_told_by_its_own_number():
+def test_nan__in_the_sample_of_direct_is_reported_by_its_row_number():
     bad = A.copy()
     bad[5:, 2] = np.inf
     with pytest.raises(ValueError, match=r"the array: `A` must be finite: row (\d+) has inf in column 2"):
         solve(bad, method="direct")
 
 
-def test_rows_of_zeros__are_left_out_and_one_that_contradicts_is_told(tmp_path):
+def test_rows_of_zeros__are_left_out_and_one_with_a_nonzero_b_is_reported(tmp_path):
     zeros, rhs = A.copy(), b.copy()
     zeros[100:300], rhs[100:300] = 0.0, 0.0
     path = saved_by_convert(tmp_path / "A.h5", zeros)
@@ -369,7 +369,7 @@ def test_rows_of_zeros__are_left_out_and_one_that_contradicts_is_told(tmp_path):
 
 @pytest.mark.parametrize("kept", ["npy", "fortran", "csv", "zarr"])
 @pytest.mark.parametrize("method", ["randomized", "refined"])
-def test_file_cut_during_the_solve__is_told(kept, method, tmp_path):
+def test_file_cut_during_the_solve__is_reported(kept, method, tmp_path):
     where = KEPT[kept](tmp_path)
     files = [where] if where.is_file() else sorted(file for file in where.rglob("c.*"))
 
@@ -395,21 +395,21 @@ def flip(path, what):
 
 @pytest.mark.parametrize("kept", ["h5", "zarr", "parquet"])
 @pytest.mark.parametrize("method", ["randomized", "refined"])
-def test_flipped_bit__is_told_with_file_and_rows(kept, method, tmp_path):
+def test_flipped_bit__is_reported_with_file_and_rows(kept, method, tmp_path):
     where = KEPT[kept](tmp_path)
     flip(where, A[N - 10, 2])
     with pytest.raises(ValueError, match=rf"A\.{kept}.*: rows \d+ to \d+ cannot be read \(damaged, or cut short\)"):
         solve(where, method=method, check="full")
 
 
-def test_masked_entries__are_refused():
+def test_masked_entries__raise_an_error():
     masked = np.ma.masked_array(A, np.zeros_like(A, dtype=bool))
     masked.mask[3, 1] = True
     with pytest.raises(ValueError, match="masked"):
         solve(masked)
 
 
-def test_too_little_memory__is_told_with_the_least_that_works(tmp_path):
+def test_too_little_memory__is_reported_with_the_least_that_works(tmp_path):
     for kept in ("npy", "h5", "parquet", "csv", "csr-zarr", "fortran"):
         (tmp_path / kept).mkdir()
         where = KEPT[kept](tmp_path / kept)
@@ -427,7 +427,7 @@ def test_memory__that_all_rows_fit_in_changes_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("memory", ["", "much", "0", -1, "1.2.3MB", "12 PB"])
-def test_memory__that_is_no_number_of_bytes_is_refused(memory):
+def test_memory__that_is_no_number_of_bytes_raises_an_error(memory):
     with pytest.raises(ValueError, match="`memory` must be a number of bytes"):
         rowsolve.solve(A, b, memory=memory)
 

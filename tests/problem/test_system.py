@@ -119,7 +119,7 @@ def test_null_vectors__are_none_where_none_are_obvious():
     assert System(open_rows(crossed), np.zeros(2)).facts.null_vectors is None
 
 
-def test_unevenness__is_told_by_the_norms_of_columns():
+def test_unevenness__is_the_ratio_of_column_norms():
     A = np.random.default_rng(0).standard_normal((500, 4)) * [1.0, 10.0, 1.0, 0.0]
     assert System(open_rows(A), np.zeros(500)).facts.unevenness == pytest.approx(10.0, rel=0.3)
     assert System(open_rows(sparse.csr_array(A)), np.zeros(500)).facts.unevenness == pytest.approx(10.0, rel=0.3)

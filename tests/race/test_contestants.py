@@ -25,7 +25,7 @@ SPARSE = [peer for peer in HERE if not peer().refusal(sparse.csr_array(A))]
 
 
 @pytest.mark.parametrize("peer", [Rowsolve, *HERE], ids=lambda peer: peer.__name__)
-def test_every_contestant__gets_to_the_solution(peer):
+def test_every_solver__reaches_the_solution(peer):
     (found,) = run_race(Problem(A, b, known(X)), [peer()], Rules(repeats=1, limit=20.0))
     assert found.verdict == "reached", found.why
     assert found.error <= 1e-6
@@ -33,13 +33,13 @@ def test_every_contestant__gets_to_the_solution(peer):
 
 
 @pytest.mark.parametrize("peer", [Rowsolve, *SPARSE], ids=lambda peer: peer.__name__)
-def test_those_that_take_sparse_matrices__get_to_the_solution(peer):
+def test_solvers_for_sparse_matrices__reach_the_solution(peer):
     matrix = sparse.csr_array(np.where(np.abs(A) > 0.3, A, 0.0))
     (found,) = run_race(Problem(matrix, matrix @ X, known(X)), [peer()], Rules(repeats=1, limit=20.0))
     assert found.verdict == "reached", found.why
 
 
-def test_sparse_and_mapped_matrices__are_refused_by_those_that_cannot_use_them(tmp_path):
+def test_sparse_and_mapped_matrices__are_skipped_by_solvers_without_support(tmp_path):
     np.save(tmp_path / "A.npy", A)
     mapped, thin = np.load(tmp_path / "A.npy", mmap_mode="r"), sparse.csr_array(A)
     refused = {peer.name: (peer().refusal(thin), peer().refusal(mapped)) for peer in PEERS}
@@ -104,7 +104,7 @@ def test_squared_norms__of_rows():
         np.testing.assert_allclose(iterative.squared_norms(matrix), np.linalg.norm(A, axis=1) ** 2)
 
 
-def test_line_up__begins_with_auto_and_names_who_is_absent(monkeypatch):
+def test_line_up__starts_with_auto_and_lists_missing_packages(monkeypatch):
     monkeypatch.setattr(lineup, "find_spec", lambda name: None if name in ("sklearn", "kaczmarz") else object())
     contestants, absent = line_up(("block", "auto"), threads=2)
     assert [one.name for one in contestants] == [
@@ -125,7 +125,7 @@ def test_rowsolve__is_stopped_in_time_and_says_what_it_did():
     assert Rowsolve().run(A, b, 1e-12, -1.0).status.startswith("STOPPED")
 
 
-def test_rowsolve__hands_on_ctrl_c(monkeypatch):
+def test_rowsolve__raises_keyboard_interrupt(monkeypatch):
     solution = rowsolve.solve(A, b, rng=0)
     stopped = type("Stopped", (), {**vars(solution), "status": rowsolve.Status.INTERRUPTED})
     monkeypatch.setattr(rowsolve, "solve", lambda *_, **__: stopped)

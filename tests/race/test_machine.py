@@ -25,7 +25,7 @@ def test_description__has_what_times_depend_on_and_nothing_personal():
         assert getpass.getuser() not in text
 
 
-def test_description__reads_what_linux_tells(tmp_path, monkeypatch):
+def test_description__reads_proc_and_sys(tmp_path, monkeypatch):
     (tmp_path / "cpuinfo").write_text("processor : 0\nmodel name\t: Fast One @ 3 GHz\nmodel name\t: Fast One @ 3 GHz\n")
     for number, (level, kind, size) in enumerate(
         [("1", "Data", "32K"), ("1", "Instruction", "64K"), ("2", "Unified", "1M")]

@@ -17,7 +17,7 @@ def test_error__is_relative_to_the_reference():
         Problem(np.eye(2), np.zeros(2), known([0.0, 0.0]))
 
 
-def test_kind__is_said_in_words(tmp_path):
+def test_kind__is_described(tmp_path):
     A = np.eye(50, 4)
     np.save(tmp_path / "A.npy", A)
     mapped = np.load(tmp_path / "A.npy", mmap_mode="r")

@@ -92,7 +92,7 @@ def test_markdown__says_when_the_machine_was_busy():
     assert last.startswith("In 2 of the 4 cases other programs kept up to 1.3 cores busy; measure these times")
 
 
-def test_picture_of_one_race__has_the_error_on_the_way_and_the_times_of_those_that_got_there():
+def test_plot_of_a_race__has_the_error_and_the_times_of_solvers_that_reached_it():
     figure = draw_race(result(OURS, PEER, OTHER), [(0.1, 1e-2, 2e-2), (0.5, 1e-7, 5e-8)])
     left, right = figure.axes
     drawn = {line.get_label(): [float(y) for y in line.get_ydata()] for line in left.lines}

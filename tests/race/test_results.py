@@ -34,7 +34,7 @@ def test_ratio__is_the_least_time_of_a_peer_over_our_least():
     assert found.best_ratio == 6.0
 
 
-def test_ratio__when_someone_does_not_get_there():
+def test_ratio__if_a_solver_does_not_reach_the_error():
     ours, never = outcome("rowsolve auto", 1.0, ours=True), outcome("rowsolve auto", ours=True)
     assert result(ours, outcome("p")).best_ratio == math.inf
     assert result(never, outcome("p", 1.0)).best_ratio == 0.0
@@ -57,7 +57,7 @@ def test_target__is_met_or_not(theirs, target, target_passes, met):
     assert found.on_target is met
 
 
-def test_target__is_not_met_when_nobody_gets_there():
+def test_target__is_not_met_if_no_solver_reaches_the_error():
     assert result(outcome("rowsolve auto", ours=True), outcome("p"), target=0.9).on_target is False
 
 
@@ -72,6 +72,6 @@ def test_json__brings_back_the_same_results_and_writes_a_machine_once():
     assert document["cases"]["a"]["outcomes"][0]["seconds"] == [1.0, 2.0]
 
 
-def test_json__of_another_format_is_refused():
+def test_json__of_another_format_raises_an_error():
     with pytest.raises(ValueError, match=r"expected results of format 1, got 7\. Run the race again"):
         of_document({"format": 7})

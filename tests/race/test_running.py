@@ -66,7 +66,7 @@ def course(monkeypatch):
     return SimpleNamespace(make=make, log=log, clock=clock)
 
 
-def test_one_that_stops_short__is_run_at_tighter_settings_until_it_gets_there(course):
+def test_solver_that_misses_the_error__is_run_with_tighter_settings(course):
     one = course.make("a", {1e-6: 1e-3, 1e-7: 1e-5, 1e-8: 5e-7, 1e-9: 1e-9}, 2.0)
     (found,) = run_race(PROBLEM, [one], Rules(repeats=3, limit=10.0))
     assert found.verdict == "reached"
@@ -79,7 +79,7 @@ def test_one_that_stops_short__is_run_at_tighter_settings_until_it_gets_there(co
     assert course.log == [("a", s) for s in (1e-6, 1e-7, 1e-8, 1e-8, 1e-8, 1e-8)]
 
 
-def test_one_that_never_gets_there__says_how_near_it_came_and_why(course):
+def test_solver_that_never_reaches_the_error__has_its_best_error_and_a_reason(course):
     contestants = [
         course.make("exhausted", {1e-6: 1e-2, 1e-7: 1e-3}, 1.0),
         course.make("stalled", {10.0**-k: 0.5 for k in range(6, 16)}, 0.1),
@@ -113,7 +113,7 @@ def test_rounds__are_interleaved_and_the_least_time_counts(course):
     assert [one.best for one in found] == [2.0, 5.0]
 
 
-def test_rounds__leave_out_who_is_ten_times_slower_but_look_twice_at_a_hiccup(course):
+def test_rounds__exclude_much_slower_solvers_after_a_second_run(course):
     contestants = [
         course.make("quick", {1e-6: 1e-7}, 0.01),
         course.make("hiccup", {1e-6: 1e-7}, iter([0.9, 0.02, 0.02])),
@@ -160,7 +160,7 @@ def test_amounts_of_work__are_not_tried_when_the_next_would_take_too_long(course
         ("expected_bytes", 6e9, "about 6.0 GB more memory expected, 5.0 GB available"),
     ],
 )
-def test_one_that_would_hang__is_skipped_in_words(course, monkeypatch, trait, value, words):
+def test_solver_that_would_take_too_long__is_skipped_with_a_reason(course, monkeypatch, trait, value, words):
     monkeypatch.setattr(running, "free_memory", lambda: 5e9)
     one = course.make("a", {1e-6: 1e-7}, 1.0)
     setattr(one, trait, lambda _: value)
@@ -179,7 +179,7 @@ def test_ctrl_c__ends_the_race(course):
         run_race(PROBLEM, [one], Rules())
 
 
-def test_it_tells_what_is_going_on(course):
+def test_race__reports_its_progress(course):
     told = []
     run_race(PROBLEM, [course.make("a", {1e-6: 1e-7}, 1.0)], Rules(repeats=1), told.append)
     assert told == ["a: looking for its setting", "a: round 1 of 1"]

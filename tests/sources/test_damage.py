@@ -49,7 +49,7 @@ def told_or_same(path, kind):
 
 @pytest.mark.filterwarnings("ignore:Object at .* is not recognized")
 @pytest.mark.parametrize(("ending", "kind"), KINDS)
-def test_files_cut_anywhere__are_refused(ending, kind, tmp_path):
+def test_files_cut_anywhere__raise_an_error(ending, kind, tmp_path):
     path = written(tmp_path, ending, kind)
     for file in files_of(path):
         whole = file.read_bytes()
@@ -64,7 +64,7 @@ def test_files_cut_anywhere__are_refused(ending, kind, tmp_path):
 
 @pytest.mark.filterwarnings("ignore:Object at .* is not recognized")
 @pytest.mark.parametrize(("ending", "kind"), KINDS)
-def test_bits_that_flip__are_told_or_do_no_harm(ending, kind, tmp_path):
+def test_bits_that_flip__are_reported_or_do_no_harm(ending, kind, tmp_path):
     path = written(tmp_path, ending, kind)
     dice, n_told = random.Random(0), 0
     for file in files_of(path):
@@ -79,7 +79,7 @@ def test_bits_that_flip__are_told_or_do_no_harm(ending, kind, tmp_path):
 
 
 @pytest.mark.parametrize("ending", ["h5", "zarr", "parquet"])
-def test_damage_deep_inside__is_told_with_its_rows(ending, tmp_path):
+def test_damage_deep_inside__is_reported_with_its_rows(ending, tmp_path):
     path = written(tmp_path, ending, "dense")
     place = A[25, 2].tobytes()
     file = next(file for file in files_of(path) if place in file.read_bytes())
@@ -95,14 +95,14 @@ def test_damage_deep_inside__is_told_with_its_rows(ending, tmp_path):
         np.testing.assert_array_equal(store.read(30, 60), A[30:])
 
 
-def test_zarr__that_lost_a_chunk_is_refused(tmp_path):
+def test_zarr__that_lost_a_chunk_raises_an_error(tmp_path):
     path = written(tmp_path, "zarr", "dense")
     (path / "A" / "c.2.0").unlink()
     with pytest.raises(ValueError, match=r"a\.zarr:/A: 1 of its 6 chunks are missing"):
         open_store(path)
 
 
-def test_npy_and_csv__that_shrink_while_open_are_told(tmp_path):
+def test_npy_and_csv__that_shrink_while_open_are_reported(tmp_path):
     np.save(tmp_path / "a.npy", A)
     rowsolve.convert(A, tmp_path / "a.csv")
     for name in ("a.npy", "a.csv"):
@@ -113,7 +113,7 @@ def test_npy_and_csv__that_shrink_while_open_are_told(tmp_path):
                 store.read(50, 60)
 
 
-def test_csv__that_changes_while_open_is_told(tmp_path):
+def test_csv__that_changes_while_open_is_reported(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("1,2\n3,4\n5,6\n")
     with open_store(path) as store:
@@ -130,7 +130,7 @@ def test_csv__that_changes_while_open_is_told(tmp_path):
         ("1 1 1.5", "is not a complete"),
     ],
 )
-def test_mtx__that_would_crash_the_reader_is_refused(lines, words, tmp_path):
+def test_mtx__that_would_crash_the_reader_raises_an_error(lines, words, tmp_path):
     (tmp_path / "a.mtx").write_text(f"%%MatrixMarket matrix coordinate real general\n2 2 2\n{lines}")
     with pytest.raises(ValueError, match=rf"a\.mtx: .*{words}"):
         open_store(tmp_path / "a.mtx")
@@ -173,7 +173,7 @@ def changed(values, at, value):
         ({"data": SPARSE.data[:, None]}, r"`data` must have one dimension"),
     ],
 )
-def test_sparse_groups__that_make_no_sense_are_refused(changes, words, tmp_path):
+def test_sparse_groups__that_are_invalid_raise_an_error(changes, words, tmp_path):
     with pytest.raises(ValueError, match=rf"s\.h5.*{words}"):
         load_matrix(csr_group(tmp_path / "s.h5", **changes))
 
@@ -188,7 +188,7 @@ def test_sparse_groups__that_make_no_sense_are_refused(changes, words, tmp_path)
         (np.array([[b"a", b"b"]]), "expected real numbers, got .S1"),
     ],
 )
-def test_arrays__that_are_no_matrix_are_refused(values, words, tmp_path):
+def test_arrays__that_are_no_matrix_raise_an_error(values, words, tmp_path):
     np.save(tmp_path / "a.npy", values)
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["x"] = values
@@ -198,7 +198,7 @@ def test_arrays__that_are_no_matrix_are_refused(values, words, tmp_path):
             open_store(tmp_path / name)
 
 
-def test_places_without_numbers__are_refused(tmp_path):
+def test_places_without_numbers__raise_an_error(tmp_path):
     zarr.create_group(tmp_path / "empty.zarr")
     h5py.File(tmp_path / "empty.h5", "w").close()
     pq.write_table(pa.table({"street": ["x", "y"]}), tmp_path / "words.parquet")

@@ -80,7 +80,7 @@ def test_vectors__may_be_columns_or_rows(tmp_path):
 
 @pytest.mark.parametrize("name", [name for name in FORMATS if name != "N.CSV"])
 @pytest.mark.parametrize("kept", [0.0, 0.02, 0.5, 0.97])
-def test_truncated_files__are_refused(name, kept, tmp_path):
+def test_truncated_files__raise_an_error(name, kept, tmp_path):
     path = tmp_path / name
     FORMATS[name](path)
     whole = path.read_bytes()
@@ -93,14 +93,14 @@ def test_truncated_files__are_refused(name, kept, tmp_path):
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_files_that_are_something_else__are_refused(name, tmp_path):
+def test_files_that_are_something_else__raise_an_error(name, tmp_path):
     path = tmp_path / name
     path.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4)
     with pytest.raises(ValueError, match=f"{name}: is not a complete"):
         load_matrix(path)
 
 
-def test_npz_under_the_name_of_npy__is_refused(tmp_path):
+def test_npz_under_the_name_of_npy__raises_an_error(tmp_path):
     with (tmp_path / "A.npy").open("wb") as file:
         np.savez(file, A=A)
     with pytest.raises(ValueError, match=r"does not begin like a \.npy file"):
@@ -127,7 +127,7 @@ def test_pickles__are_never_run(ending, tmp_path):
         load_matrix(path)
 
 
-def test_npz__with_several_arrays_is_refused(tmp_path):
+def test_npz__with_several_arrays_raises_an_error(tmp_path):
     np.savez(tmp_path / "A.npz", one=A, two=b)
     with pytest.raises(ValueError, match="expected one array or a scipy sparse matrix, got the arrays one, two"):
         load_matrix(tmp_path / "A.npz")
@@ -145,7 +145,7 @@ def test_names__that_cannot_be_read_are_explained(name, error, words, tmp_path):
         load_matrix(tmp_path / name)
 
 
-def test_folders__are_refused(tmp_path):
+def test_folders__raise_an_error(tmp_path):
     (tmp_path / "A.npy").mkdir()
     with pytest.raises(IsADirectoryError, match="is a folder"):
         load_matrix(tmp_path / "A.npy")
@@ -162,7 +162,7 @@ def test_folders__are_refused(tmp_path):
         ("\n\n", "contains no numbers"),
     ],
 )
-def test_csv__that_is_not_numbers_is_refused_with_its_line(text, words, tmp_path):
+def test_csv__that_is_not_numbers_raises_an_error_with_its_line(text, words, tmp_path):
     (tmp_path / "A.csv").write_text(text)
     with pytest.raises(ValueError, match=words):
         load_matrix(tmp_path / "A.csv")
@@ -173,7 +173,7 @@ def test_csv__of_a_spreadsheet_keeps_its_first_line(tmp_path):
     assert load_matrix(tmp_path / "A.csv").tolist() == [[1, 2], [3, 4]]
 
 
-def test_npz__that_is_empty_or_broken_in_odd_ways_is_refused(tmp_path):
+def test_npz__that_is_empty_or_broken_in_odd_ways_raises_an_error(tmp_path):
     np.savez(tmp_path / "none.npz")
     with pytest.raises(ValueError, match=r"none\.npz: contains no array"):
         load_matrix(tmp_path / "none.npz")

@@ -67,7 +67,7 @@ def test_csr__with_repeated_columns_means_their_sum():
 
 @pytest.mark.parametrize("make", [sparse.csr_array, sparse.csc_array])
 @pytest.mark.parametrize("index", [7, -(10**8)])
-def test_sparse__with_an_index_out_of_range_is_refused(make, index):
+def test_sparse__with_an_index_out_of_range_raises_an_error(make, index):
     A = make(np.eye(3))
     A.indices[1] = index
     with pytest.raises(ValueError, match=r"`A` is not a valid sparse matrix: .*Try rebuilding it"):

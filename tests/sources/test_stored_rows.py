@@ -51,7 +51,7 @@ def readers():
     n=st.integers(1, 10**9), p=st.integers(1, 10**5), n_rhs=st.integers(1, 5), threads=st.integers(1, 8),
     chunk=st.integers(1, 10**5), allowed=st.floats(1e3, 1e12), kind=st.sampled_from(["read", "viewed"]),
 )  # fmt: skip
-def test_memory__is_shared_out_within_what_is_allowed_or_the_least_is_told(n, p, n_rhs, threads, chunk, allowed, kind):
+def test_memory__is_divided_within_the_limit_or_the_minimum_is_reported(n, p, n_rhs, threads, chunk, allowed, kind):
     class Anything(Counting):
         has_views = kind == "viewed"
 
@@ -216,7 +216,7 @@ def test_parts__are_all_rows_asked_for_and_the_last_is_kept():
     assert len(store.reads) <= 3
 
 
-def test_odd_rows__are_told_by_their_numbers_in_the_whole():
+def test_flagged_rows__are_reported_by_their_numbers_in_a():
     bad = A.copy()
     bad[433, 2] = np.nan
     with pytest.raises(ValueError, match=r"^rows: `A` must be finite: row 433 has nan in column 2"):

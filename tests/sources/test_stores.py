@@ -290,7 +290,7 @@ def test_chunks__equal_slices(data):
         ([], "contains no numbers"),
     ],
 )
-def test_chunks__that_make_no_sense_are_refused(chunks, words):
+def test_chunks__that_are_invalid_raise_an_error(chunks, words):
     with pytest.raises(ValueError, match=words):
         open_store(lambda: iter(chunks))
 

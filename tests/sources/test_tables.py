@@ -270,7 +270,7 @@ def test_what_convert_writes__lacks_no_value_by_its_schema(tmp_path):
     assert not any(field.nullable for field in pq.read_schema(tmp_path / "t.parquet"))
 
 
-def test_records__that_were_cut_are_refused(tmp_path):
+def test_records__that_were_cut_raise_an_error(tmp_path):
     write_npy(tmp_path / "t.npy")
     with open_store(f"{tmp_path}/t.npy:age,rooms") as store:
         whole = (tmp_path / "t.npy").read_bytes()

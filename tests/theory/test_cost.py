@@ -47,7 +47,7 @@ def test_proposition__assumes_that_the_furthest_rows_lie_in_the_furthest_cluster
 
 @pytest.mark.parametrize("name", ["n", "p", "k", "d", "n_candidates"])
 @pytest.mark.parametrize("function", [theory.cluster_jl_cost, theory.cluster_jl_cost_as_printed])
-def test_costs__refuse_bad_input(function, name):
+def test_costs__reject_bad_input(function, name):
     arguments = {"n": 10, "p": 10, "k": 2, "d": 3, "n_candidates": 5} | {name: 0}
     with pytest.raises(ValueError, match=f"`{name}` must be an integer of at least 1, got 0"):
         function(**arguments)

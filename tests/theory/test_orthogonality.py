@@ -139,7 +139,7 @@ def test_printed_theorem__refuses_what_it_is_not_about(arguments, words):
 
 
 @pytest.mark.parametrize("function", [alignment_probability, alignment_probability_upper_bound])
-def test_probabilities__refuse_bad_input(function):
+def test_probabilities__reject_bad_input(function):
     with pytest.raises(ValueError, match="`eps` must be a number from 0 to 1, got nan"):
         function(np.nan, 3)
     with pytest.raises(ValueError, match=r"`d` must be an integer of at least 1, got 2\.5"):

@@ -141,7 +141,7 @@ def test_a_single_row__and_orthogonal_rows_have_no_spread():
 
 
 @pytest.mark.parametrize("name", BOUNDS)
-def test_bounds__refuse_bad_input(name):
+def test_bounds__reject_bad_input(name):
     bound = getattr(theory, name)
     with pytest.raises(ValueError, match="`k` must be an integer of at least 1, got 0"):
         bound(0, 0.5)
