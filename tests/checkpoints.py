@@ -1,4 +1,4 @@
-"""Checkpoints taken apart and put together again, with the right checksum, whatever is in them."""
+"""Functions that unpack checkpoints, and pack any contents with the correct checksum."""
 
 from __future__ import annotations
 

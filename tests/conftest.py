@@ -1,4 +1,4 @@
-"""What all tests share: systems of a size that suits compiled and plain Python runs alike."""
+"""Fixtures of all tests: systems small enough for plain Python runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def pytest_configure(config):
 
 @pytest.fixture(autouse=True)
 def _arrow_keeps_nothing(monkeypatch):
-    """Let small tables be larger than memory, although the library that reads them takes far more for itself."""
+    """Treat small tables as larger than memory, although the memory of the library is larger."""
     monkeypatch.setattr("rowsolve.sources.parquet._KEPT_BY_ARROW", 0.0)
     monkeypatch.setattr("rowsolve.sources.parquet._KEPT_FOR_A_COLUMN", 0.0)
 
@@ -41,7 +41,7 @@ def press_ctrl_c():
 
 
 def gaussian(n_rows=N_ROWS, n_columns=N_COLUMNS, seed=0, noise=0.0):
-    """Return A, b, and the x that b was made of."""
+    """Return A, b, and the x from which b was computed."""
     rng = np.random.default_rng(seed)
     A = rng.standard_normal((n_rows, n_columns))
     x = rng.standard_normal(n_columns)

@@ -1,4 +1,4 @@
-"""The obvious version of every kernel, in plain numpy, over a dense matrix."""
+"""The straightforward version of every kernel, in plain numpy, for a dense matrix."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def kmeans_in_batches(A, b, batches, starts, *, by_direction):
 
 
 def pattern_distance(a, c, metric):
-    """Between zeros and ones, and a mean of such."""
+    """Distance between 0/1 patterns, or between a pattern and a mean of patterns."""
     if metric == "hamming":
         return np.abs(a - c).sum()
     return 1 - a @ c / (a @ a + c @ c - a @ c)
@@ -176,7 +176,7 @@ def online_kmeans_by_pattern(A, order, starts, metric):
 
 
 def partition_sizes(cluster_sizes):
-    """The block sizes that leave no row out: one row of each cluster while it lasts."""
+    """The block sizes of a partition: one row of each cluster that has rows left."""
     left, sizes = list(cluster_sizes), []
     while any(left):
         sizes.append(sum(size > 0 for size in left))
@@ -185,7 +185,7 @@ def partition_sizes(cluster_sizes):
 
 
 def chains(A, b, order, n_chains, per_round, iterates):
-    """Each chain sweeps its part of `order`; after each round all go on from the best point that their moves span."""
+    """Each chain sweeps its part of `order`; each round ends at the best point in the span of all moves."""
     drops = np.zeros(len(iterates))
     share = -(-order.size // n_chains)
     parts = [order[c * share : (c + 1) * share] for c in range(n_chains)]
@@ -214,7 +214,7 @@ def best_of_span(start, move, product, followed):
 
 
 def sweep_with_memory(A, b, order, n_rounds, memory, iterates):
-    """After each round all goes on from the best point that its move and the last ones span."""
+    """After each round, continue from the best point in the span of its move and of the stored ones."""
     drops, followed = np.zeros(len(iterates)), [[] for _ in iterates]
     for part in np.array_split(order, n_rounds):
         end = iterates.copy()

@@ -1,4 +1,4 @@
-"""Which room may import which: the table of CONTRIBUTING.md, enforced."""
+"""Imports between packages: the table of CONTRIBUTING.md, enforced."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_heavy_libraries__are_imported_late_outside_the_command_line(path):
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_no_file__uses_pickle(path):
-    """Bytes that can call something are never read: a checkpoint is plain data (see `rowsolve.checkpoint.state`)."""
+    """Pickles are never read: a checkpoint is plain data (see `rowsolve.checkpoint.state`)."""
     modules = {module.split(".")[0] for module in imports(path, only_at_import=False) if module}
     assert not modules & {"pickle", "_pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib", "copyreg"}
     hooks = {"__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__"}

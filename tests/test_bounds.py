@@ -1,4 +1,4 @@
-"""Bounds on x: against scipy, by the conditions that tell a solution, and what is refused."""
+"""Bounds on x: comparison with scipy, optimality conditions, and errors."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def reference(A, b, low, high, damp=0.0):
 
 
 def is_optimal(A, b, x, low, high, damp=0.0, tolerance=1e-7):
-    """Tell whether x is inside, and no entry can move downhill: the conditions of Karush, Kuhn and Tucker."""
+    """Whether x satisfies the Karush-Kuhn-Tucker conditions."""
     assert (x >= low).all()
     assert (x <= high).all()
     downhill = A.T @ (b - A @ x) - damp**2 * x

@@ -1,4 +1,4 @@
-"""Bounds on x on the systems that scipy tests its own `nnls` and `lsq_linear` on: no worse than scipy, or saying so.
+"""Bounds on x, for the systems of scipy's tests of `nnls` and `lsq_linear`: no worse than scipy, or reported.
 
 Those that can be said in a line are built here. The others are tables of numbers: they are caught from scipy's tests of
 `nnls` as these call it, if the installed scipy has its tests.
@@ -137,7 +137,7 @@ def test_lsq_linear__of_sparse_rows():
 
 
 def cases_of_nnls():
-    """Return the names of scipy's tests that bring a small system of their own; none if they are not installed."""
+    """Return the names of scipy's tests with a small system; empty if they are not installed."""
     try:
         from scipy.optimize.tests import test_nnls
     except ImportError:

@@ -1,4 +1,4 @@
-"""What works without the extras, and what is said where one of them is missing."""
+"""What works without the extras, and the messages if one is missing."""
 
 from __future__ import annotations
 

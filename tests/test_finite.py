@@ -1,4 +1,4 @@
-"""NaN and infinity never pass by chance: all of a small A is looked at, and of a large one it is said how much was."""
+"""NaN and infinity are detected: a small A is checked completely; for a large one the message says how much."""
 
 from __future__ import annotations
 

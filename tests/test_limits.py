@@ -1,4 +1,4 @@
-"""What ends a solve besides convergence: time, rounding, a null space; and what is said of it."""
+"""Other ends of a solve than convergence: time, rounding, a null space; and their messages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def least_norm(A, b):
 
 @pytest.fixture
 def slow_machine(monkeypatch):
-    """Make every factorization look as if it took hours."""
+    """Make the predicted time of every factorization hours."""
     monkeypatch.setattr("rowsolve.problem.clock._PRODUCTS_A_SECOND", 1.0)
 
 
@@ -102,7 +102,7 @@ def test_rank__of_values_without_a_gap_is_reported():
 
 @pytest.mark.parametrize("noise", [0.0, 1.0])
 def test_directions_that_few_rows_have__are_found_among_all_rows(noise):
-    """Two equal columns make every sample deficient; three rows alone say something of a third one."""
+    """Two equal columns make every sample deficient; only three rows have an entry in a third column."""
     rng = np.random.default_rng(0)
     A = rng.standard_normal((20 * P, P))
     A[:, 1], A[:, 2] = A[:, 0], 0.0

@@ -19,7 +19,7 @@ FACTOR, ROUNDING = 3 if JIT else 10, 1e-14
 
 
 def several(n_rows=N_ROWS, n_columns=N_COLUMNS, n_rhs=4, seed=0):
-    """Return A, B, and the X that B was made of; its columns differ in size by many orders of magnitude."""
+    """Return A, B and the X from which B was computed; its columns differ by many orders of magnitude."""
     rng = np.random.default_rng(seed)
     A = rng.standard_normal((n_rows, n_columns))
     X = rng.standard_normal((n_columns, n_rhs)) * 10.0 ** (10 * np.arange(n_rhs))

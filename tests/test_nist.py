@@ -81,7 +81,7 @@ def polynomial(x: list[Fraction], y: list[Fraction], degree: int, certified: lis
 
 
 def pairs(text: str) -> tuple[list[Fraction], list[Fraction]]:
-    """Return x and y of a text that has y before x."""
+    """Return x and y from a text with y before x."""
     numbers = [Fraction(word) for word in text.split()]
     return numbers[1::2], numbers[::2]
 

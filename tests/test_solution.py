@@ -1,4 +1,4 @@
-"""What a solve gives back, as a user of scipy expects it."""
+"""The solution object, as a user of scipy expects it."""
 
 from __future__ import annotations
 

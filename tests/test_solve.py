@@ -1,4 +1,4 @@
-"""The front door and the one loop."""
+"""`rowsolve.solve`: options, statuses, limits and the callback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`make bench`: what is written, kept and shown."""
+"""`make bench`: the files that it writes and the tables that it prints."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_table__has_ratios_and_words(capsys):
 
 @pytest.fixture
 def quick_bench(tmp_path, monkeypatch):
-    """A function that runs the command with results in a folder of its own and a small field."""
+    """A function that runs the command with a separate results folder and few solvers."""
     monkeypatch.setattr(bench, "RESULTS", tmp_path)
     monkeypatch.setattr(
         bench, "line_up", lambda threads, outliers: (line_up(threads=threads)[0][:2], {"x": "not installed"})

@@ -1,4 +1,4 @@
-"""Every case has in its quick size what its name promises."""
+"""In its quick size, each case has the properties of its name."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def frobenius(A):
 
 
 def stretch(A):
-    """Return how much the condition of a normal matrix of this shape is above 1, with a little room."""
+    """Return a bound on the condition number of a Gaussian matrix of this shape, with a small margin."""
     ratio = math.sqrt(A.shape[1] / A.shape[0])
     return 1.1 * (1.0 + ratio) / (1.0 - ratio)
 

@@ -1,4 +1,4 @@
-"""`make honesty`: that the judge sees what is wrong, and that its reference is right."""
+"""`make honesty`: wrong solutions are detected, and the reference is correct."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def system(n=60, p=5, condition=10.0, noise=0.1, seed=0):
 
 
 def spoiled(monkeypatch, **changes):
-    """Let `solve` give back a solution with some fields changed; those that are functions get the right value."""
+    """Make `solve` return a solution with some fields changed; functions are called with the correct value."""
     solve = rowsolve.solve
 
     def changed(*args, **kwargs):
@@ -40,7 +40,7 @@ def spoiled(monkeypatch, **changes):
 
 
 def exact(A, b):
-    """Return the shortest least-squares solution of A of full rank, by elimination in rational numbers."""
+    """Return the least-squares solution for A of full rank, by elimination in rational numbers."""
     M, v = [[Fraction(t) for t in row] for row in A.tolist()], [Fraction(t) for t in b.tolist()]
     wide = len(M) < len(M[0])
     columns = M if wide else [list(column) for column in zip(*M, strict=True)]

@@ -1,4 +1,4 @@
-"""`make tables`: which regressions are made of a table."""
+"""`make tables`: the regressions made from a table."""
 
 from __future__ import annotations
 

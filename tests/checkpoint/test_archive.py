@@ -1,4 +1,4 @@
-"""Plain data comes back as it was, bit for bit; bytes that were not written so are refused, whatever they are."""
+"""Plain data is restored bit for bit; any other bytes raise an error."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_what_unpacks_to_more__raises_an_error():
 
 
 def test_one_array_many_times__raises_an_error():
-    """Many entries of the list of contents share one array in the archive."""
+    """Many entries of the archive's directory share one array."""
     body = bytearray(archive_of({"a.npy": as_npy(np.zeros(10_000)), "b.npy": NUMBERS, "state.json": "1"}))
     for entry in range(1, 3):
         at = [i for i in range(len(body)) if body[i : i + 4] == b"PK\x01\x02"][entry]
@@ -169,7 +169,7 @@ def test_two_arrays_of_one_name__raise_an_error():
 
 
 def test_bytes_of_any_kind__are_rejected_or_read():
-    """Flip bits in all of an archive but its arrays: nothing but ArchiveError may come of it."""
+    """Flip bits of an archive outside its arrays: reading may only raise ArchiveError."""
     whole, dice = archive_of({"state.json": TEXT, "a.npy": NUMBERS}), np.random.default_rng(0)
     for _ in range(2000):
         body = bytearray(whole)

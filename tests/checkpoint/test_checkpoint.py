@@ -1,4 +1,4 @@
-"""Checkpoints: what is resumed ends with the same bits; what is damaged or of another solve is refused."""
+"""Checkpoints: a resumed solve gives the same bits; a damaged file or that of another solve raises an error."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Enough(Exception):
 
 
 def interrupted(after, how, *args, **options):
-    """Solve until as many events as `after` have been told of; return whether that was before the end."""
+    """Solve until the callback got `after` events; return whether this was before the end."""
     n_events = 0
 
     def callback(event):
@@ -77,7 +77,7 @@ def same(found, expected):
 
 
 def check_resumes(path, args, options, places=(2, 4, 7, 12, 30)):
-    """Interrupt a solve here and there and go on, each time from the last file; the end must be the same."""
+    """Interrupt a solve several times and resume it from the last file; the result must be the same."""
     expected = rowsolve.solve(*args, **options)
     kept = {**options, "checkpoint": path, "resume": True}
     n_files = 0
@@ -148,7 +148,7 @@ def test_parameters__are_part_of_the_state(method, tmp_path):
 
 
 def test_a_pass__is_gone_on_with_in_its_middle(tmp_path, monkeypatch):
-    """One killed in the middle of a pass does not read the first half again."""
+    """A solve killed in the middle of a pass does not read the first half again."""
     events, path = [], tmp_path / "state"
     memory = MEMORY if JIT else 40_000
     options = {"rng": 0, "memory": memory, "checkpoint": path, "resume": True, "threads": 1}
@@ -246,7 +246,7 @@ def test_another_solve__raises_an_error_that_says_what_differs(key, tmp_path):
 
 @pytest.mark.parametrize("kind", [np.asarray, np.asfortranarray, np.float32, sparse.csr_array, lambda A: A[::-1, ::-1]])
 def test_an_array_with_one_number_changed__raises_an_error_wherever_that_is(kind, tmp_path):
-    """Not only in the 64 rows that are remembered of a file."""
+    """A change outside the 64 rows that are compared is detected too."""
     remembered = np.linspace(0, N - 1, 64).astype(int)
     row = next(row for row in range(N // 2, N) if row not in remembered)
     options = {"method": "block", "rng": 0, "rtol": 1e-9, "checkpoint": tmp_path / "state", "threads": 1}
@@ -257,7 +257,7 @@ def test_an_array_with_one_number_changed__raises_an_error_wherever_that_is(kind
 
 @pytest.mark.parametrize("memory", [None, MEMORY], ids=["memory", "stored"])
 def test_rows_and_bytes__are_those_of_a_solve_without_a_checkpoint(memory, tmp_path):
-    """The checksum of A is left out; 64 rows that are read of a file are counted there, in bytes."""
+    """The checksum of A is not counted; the 64 rows read from a file are counted in bytes."""
     np.save(tmp_path / "A.npy", A)
     args, options = (tmp_path / "A.npy", b, "block"), {"rng": 0, "memory": memory, "threads": 1}
     plain, kept = rowsolve.solve(*args, **options), rowsolve.solve(*args, checkpoint=tmp_path / "state", **options)
@@ -346,7 +346,7 @@ def test_damage_anywhere__is_reported(state):
 
 
 def fail_from(n_good, monkeypatch):
-    """Let the disk be full after so many files."""
+    """Make the disk full after a number of files."""
     replace, count = output._replace, [0]
 
     def replace_while_there_is_room(place, part):
@@ -391,14 +391,14 @@ def test_a_full_disk__that_has_space_again_resets_the_warning(tmp_path, monkeypa
 
 @dataclass(frozen=True)
 class Mine(rowsolve.Randomized):
-    """Somebody's own method, as it is."""
+    """A user's own method."""
 
 
 KEPT = {"nothing": None, "array": np.arange(3), "function": len, "list": [object()], "objects": np.array([None])}
 
 
 class Own(Plan):
-    """Somebody's own plan: what it has is saved if it is numbers, text or arrays."""
+    """A user's own plan: its numbers, text and arrays are saved."""
 
     seen, counts = 0, np.zeros(2)
 
@@ -409,7 +409,7 @@ class Own(Plan):
 
 @dataclass(frozen=True)
 class InOneOrder(RowMethod):
-    """Rows in one random order, again and again."""
+    """Rows in one random order, repeatedly."""
 
     name: ClassVar[str] = "in one order"
     what: str = "nothing"
@@ -471,7 +471,7 @@ def test_methods_of_others_that_cannot_be_saved__are_reported(method, words, tmp
 
 @pytest.mark.parametrize("method", sorted(METHODS))
 def test_our_own_plans__say_how_to_save_all_that_they_have(method, tmp_path):
-    """What they do not name would be saved as well, but not looked at when it is read."""
+    """Attributes that are not named would be saved too, but not checked when they are read."""
     interrupted(6, Enough, A, b, method, rng=0, rtol=1e-9, checkpoint=tmp_path / "state")
     if (tmp_path / "state").exists():
         plan = state_in(tmp_path / "state")["run"]["loop"]["plan"]
@@ -479,7 +479,7 @@ def test_our_own_plans__say_how_to_save_all_that_they_have(method, tmp_path):
 
 
 def states_on_the_way(path, args, options, most=8):
-    """Solve, and return some of the checkpoints that were there on the way, and the solution."""
+    """Solve, and return some of the checkpoints written during the solve, and the solution."""
     found = []
 
     def look(event):
@@ -491,7 +491,7 @@ def states_on_the_way(path, args, options, most=8):
 
 
 def check_states(path, args, options, expected_parts=()):
-    """Go on from one state after another. `expected_parts` tell what one of them must have in it."""
+    """Resume from one state after another; each of `expected_parts` must occur in one of them."""
     states, expected = states_on_the_way(path, args, options)
     assert states
     same(rowsolve.solve(*args, check_finite=False, **options), expected)  # with a checkpoint all of A is looked at

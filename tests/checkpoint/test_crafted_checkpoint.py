@@ -1,4 +1,4 @@
-"""Checkpoints that somebody made, or changed: nothing in them is called, and what cannot be a state is refused."""
+"""Crafted or changed checkpoints: nothing in them is executed, and invalid states raise an error."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ DAMAGED = "state: is damaged or not a checkpoint of rowsolve"
 
 
 class Crafted:
-    """A solve, and its states to change; all that the callback has got is looked at."""
+    """A solve and its states; everything that the callback got is recorded."""
 
     def __init__(self, path, what, monkeypatch):
         self.path, self._patch = path, monkeypatch
@@ -65,7 +65,7 @@ class Crafted:
         self.states = self._states()
 
     def _states(self):
-        """Return the first state on the way, one in the middle, and the last: fingerprints and archives."""
+        """Return the first state, one in the middle, and the last, as fingerprints and archives."""
         found = []
 
         def look(event):
@@ -97,14 +97,14 @@ def crafted(request, tmp_path, monkeypatch):
 
 
 def evil_pickle(argument):
-    """Return a pickle that calls what is known to the reader as "callback"."""
+    """Return a pickle that calls the object registered as "callback"."""
     name, text = (pickle.BINUNICODE + struct.pack("<I", len(each)) + each for each in (b"callback", argument.encode()))
     return pickle.PROTO + b"\4" + name + pickle.BINPERSID + text + pickle.TUPLE1 + pickle.REDUCE + pickle.STOP
 
 
 @pytest.mark.parametrize("crafted", ["cyclic"], indirect=True)
 def test_callback__is_never_called_by_a_checkpoint(crafted):
-    """Up to version 1 the state was a pickle, and could ask for the callback and call it."""
+    """In an early version the state was a pickle, which could call the callback."""
     fingerprint, members = crafted.states[0]
     body = evil_pickle("x")
     head = {"fingerprint": fingerprint, "place": [None], "bytes": len(body)}
@@ -177,7 +177,7 @@ def test_every_array_of_a_state__must_be_of_its_type_and_shape(crafted):
 
 @pytest.mark.parametrize("crafted", SOLVES, indirect=True)
 def test_rows_that_a_does_not_have__raise_an_error(crafted):
-    """Compiled code would read, or write, where there is nothing."""
+    """Compiled code would read or write out of range."""
     places = (
         "cards",
         "drawn",
@@ -202,7 +202,7 @@ NUMBERS = [0, -1, 1, 2**31, 2**62, -(2**62), 10**40, 0.0, 1e308, -1e308, 1e-308,
 
 
 def changed(members, dice):
-    """Return the files of an archive with something changed that may well be taken for a state."""
+    """Return the files of an archive with a plausible change."""
     members, tree = dict(members), json.loads(members["state.json"])
     names = sorted(members.keys() - {"state.json"})
     name, other = dice.sample(names, 2)

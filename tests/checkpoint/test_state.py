@@ -1,4 +1,4 @@
-"""The kinds that look at what was read: what they take, and the words for what they do not."""
+"""The kinds of saved values: what they accept, and their error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line as a person or a script meets it."""
+"""The command line, for users and for scripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``rowsolve convert`` as a person or a script meets it."""
+"""``rowsolve convert``, for users and for scripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``rowsolve inspect`` as a person or a script meets it."""
+"""``rowsolve inspect``, for users and for scripts."""
 
 from __future__ import annotations
 

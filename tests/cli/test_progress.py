@@ -1,4 +1,4 @@
-"""The progress bar as a person meets it, on terminals of different widths."""
+"""The progress bar on terminals of different widths."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOWHERE = np.zeros(1)
 
 @pytest.fixture
 def lines(monkeypatch):
-    """What is drawn on a terminal, line by line, after each call of the bar."""
+    """The lines drawn on a terminal after each call of the bar."""
     console, drawn = Console(stderr=True, force_terminal=True, width=80, color_system=None), []
     monkeypatch.setattr(progress, "Console", lambda **_: console)
     monkeypatch.setattr(progress, "_SECONDS_BETWEEN_DRAWINGS", 0.0)

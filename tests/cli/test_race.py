@@ -1,4 +1,4 @@
-"""`rowsolve race` on a person's own files."""
+"""`rowsolve race` on a user's own files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``rowsolve reproduce`` as a person meets it: files, words, and runs that are interrupted."""
+"""``rowsolve reproduce``: its files, its messages, and interrupted runs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def lines_without_time(path):
 
 @pytest.fixture
 def no_pictures(monkeypatch):
-    """Drawing takes longer than all the rest, and only the first test looks at it."""
+    """Do not draw, which takes longest and is checked by the first test only."""
     monkeypatch.setattr(rowsolve.cli.reproduce, "_draw", lambda _: None)
 
 

@@ -1,4 +1,4 @@
-"""``rowsolve solve --memory --checkpoint --resume`` as a person or a script meets it."""
+"""``rowsolve solve --memory --checkpoint --resume`` for users and for scripts."""
 
 from __future__ import annotations
 

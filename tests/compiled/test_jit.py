@@ -1,4 +1,4 @@
-"""The kernel cache and the weight of an import."""
+"""The kernel cache, and what `import rowsolve` loads."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import rowsolve
 
 
 def both_ways(A, b, *args, **options):
-    """Solve at once, and the long way, as a solve with a callback does."""
+    """Solve at once, and in stages as with a callback."""
     return rowsolve.solve(A, b, *args, **options), rowsolve.solve(A, b, *args, callback=lambda _: None, **options)
 
 

@@ -1,4 +1,4 @@
-"""What auto decides, and that it says so."""
+"""The decisions of `auto`, and its messages."""
 
 from __future__ import annotations
 
@@ -303,7 +303,7 @@ SIZES = [(300, 6), (3000, 20), (20_000, 60), (20_000, 300), (9_000, 600)] if JIT
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize(("n", "p"), SIZES)
 def test_all_rows__count_unless_outliers_are_dropped(kind, intercept, n, p):
-    """Most entries of b are the same, or some are far off: x is the least-squares solution all the same."""
+    """If most entries of b are equal, or some are outliers, x is still the least-squares solution."""
     rng = np.random.default_rng([n, p])
     A = rng.standard_normal((n, p))
     if intercept:

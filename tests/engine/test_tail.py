@@ -1,4 +1,4 @@
-"""The mean of what keeps moving, and what its parts tell of its error."""
+"""The mean of iterates, and its error estimated from batches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_mean__is_that_of_all(count):
 
 
 def walk(memory, n_columns, count, seed):
-    """Return values that each keep `memory` of the one before, with variance 1 and mean 0."""
+    """Return an autoregressive series with coefficient `memory`, variance 1 and mean 0."""
     rng = np.random.default_rng(seed)
     news = np.sqrt(1 - memory**2) * rng.standard_normal((count, n_columns))
     values = [rng.standard_normal(n_columns)]

@@ -1,4 +1,4 @@
-"""The monitor against what it cannot know: the true error."""
+"""The error estimate of the monitor, compared with the true error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def with_spectrum(values, n_rows, seed=0):
 
 
 def ratios(A, b, x_true, **options):
-    """Estimated over true error, after every burst."""
+    """Return the estimated error divided by the true error after every burst."""
     found = []
 
     def note(event):

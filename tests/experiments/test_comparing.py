@@ -1,4 +1,4 @@
-"""What is read off the tables of figures 1 and 2, by value."""
+"""The numbers computed from the tables of figures 1 and 2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The numbers behind the figures of the paper, at sizes that take no time."""
+"""The numbers of the figures of the paper, for small sizes."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_figure_3__cluster_blocks_are_better_conditioned_and_smaller():
 
 @pytest.fixture(scope="module")
 def tight():
-    """Figure 2 on tight clusters: a function that gives what a quantity is for block and cluster-block."""
+    """Figure 2 on tight clusters: a function that returns a quantity for block and cluster-block."""
     figure = BlockFigure("quick", 1_000, 100, 3, noises=(0.1,), goal=1e-4)
     table = table_of(figure)
 

@@ -1,4 +1,4 @@
-"""Rows in the order of clusters: every block is one contiguous read, whatever the order they came in."""
+"""Rows in the order of their clusters: every block is one contiguous read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ X = np.arange(1.0, N_COLUMNS + 1)
 
 
 def clustered(kind, seed=0):
-    """Return rows near four directions, of unequal numbers, one row of zeros, and the direction of each."""
+    """Return rows near four directions, with unequal counts and one zero row, and the direction of each."""
     rng = np.random.default_rng(seed)
     truth = rng.choice(K, N_ROWS, p=[0.4, 0.3, 0.2, 0.1])
     if kind == "sorted":  # the worst order: a block has rows from everywhere

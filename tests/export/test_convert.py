@@ -1,4 +1,4 @@
-"""Rows are the same in every format, however little memory there is; a failure leaves nothing behind."""
+"""Rows are the same in every format and within any memory limit; a failure leaves no files."""
 
 from __future__ import annotations
 
@@ -310,7 +310,7 @@ def test_a_folder_that_is_no_zarr_store__is_never_replaced(tmp_path):
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_a_write_that_fails__leaves_the_older_target_as_it_was(ending, kind, tmp_path):
-    """The limit on the size of a file makes every library meet the failure where a full disk would."""
+    """A limit on the file size makes each library fail as with a full disk."""
     path = tmp_path / f"a{ending}"
     rowsolve.convert(A[:3], path)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)

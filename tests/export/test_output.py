@@ -1,4 +1,4 @@
-"""Which names are the same file: nothing that is read or written besides may be replaced."""
+"""Names of the same file: no file that is read or written may be replaced."""
 
 from __future__ import annotations
 

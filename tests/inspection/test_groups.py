@@ -1,4 +1,4 @@
-"""Clusters and angles of rows that were made to have them."""
+"""Clusters and angles of rows for which they are known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report as a whole: what it predicts, what it advises, and its words."""
+"""The report: its predictions, its advice and its text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Condition, rank, noise and wild rows, against systems for which they are known."""
+"""Condition number, rank, noise and outliers of systems for which they are known."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rowsolve.problem.system import System
 
 
 def with_condition(n_rows, n_columns, condition, seed=0):
-    """Singular values that fall geometrically; b is that of a random x."""
+    """Singular values that decay geometrically; b is that of a random x."""
     rng = np.random.default_rng(seed)
     V = np.linalg.qr(rng.standard_normal((n_columns, n_columns)))[0]
     A = rng.standard_normal((n_rows, n_columns)) * condition ** -np.linspace(0.0, 1.0, n_columns) @ V.T
@@ -25,7 +25,7 @@ def with_condition(n_rows, n_columns, condition, seed=0):
 
 
 def look(A, b, n_rows=None):
-    """Return what a sample of some rows, all if not given, tells."""
+    """Return the results of a sample of some rows, by default of all."""
     source, vector, eps = system_of(A, b)
     n_rows = n_rows or source.shape[0]
     norms, sample = take_sample(System(source, vector), n_rows, np.random.default_rng(1))

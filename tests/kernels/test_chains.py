@@ -72,7 +72,7 @@ def test_chains__note_odd_rows_of_every_chain(bad):
 
 
 class Burst:
-    """The same burst of chains again and again, and its result when all threads are there."""
+    """A burst of chains, repeated, and its result with all threads."""
 
     def __init__(self, n_chains, monkeypatch):
         rng = np.random.default_rng(n_chains)
@@ -83,7 +83,7 @@ class Burst:
         self.expected = self.result()
 
     def result(self, thread=None):
-        """Return what comes out if threads do as `thread` says: it is called with `me` and what to do next."""
+        """Return the result if `thread`, called with `me` and the next action, decides what each thread does."""
 
         def run(work, patience, me, progress):
             return thread(me, partial(self.run_rounds, work, patience, me, progress), progress, work.legs)
@@ -150,7 +150,7 @@ def test_chains__are_the_same_bits_when_a_thread_is_lost_in_the_middle_of_a_leg(
 
 
 def test_chains__are_the_same_bits_when_threads_that_lost_their_core_come_back(burst):
-    """They do all the time: there are more threads than cores, and none has the patience to wait for another."""
+    """Many threads lose their core: there are more threads than cores, and none waits for another."""
     burst.plan.chains.patience = 0
     for _ in range(200 if JIT else 3):
         assert burst.result() == burst.expected

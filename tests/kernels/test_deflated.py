@@ -16,7 +16,7 @@ N, P, R = 40, 23, 3
 
 
 class Deflation:
-    """Rows, known equations that they satisfy, and the same rows with their part inside taken away."""
+    """Rows, known equations, and the same rows without their part in the span of these."""
 
     def __init__(self, keep, seed=0, zero=None):
         rng = np.random.default_rng(seed)

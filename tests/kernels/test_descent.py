@@ -1,4 +1,4 @@
-"""Steps of conjugate gradients in one call: the same as one by one, whoever does them."""
+"""Steps of conjugate gradients in one call: the same as one by one, for any threads."""
 
 from __future__ import annotations
 

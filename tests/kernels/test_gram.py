@@ -1,4 +1,4 @@
-"""The Gram matrix by tiles against the product of matrices."""
+"""The Gram matrix by tiles, compared with the matrix product."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def test_adds_the_products_of_all_columns(n, p, k, order, dtype):
 
 
 def test_numbers_beyond_a_row_count_for_nothing():
-    """Whole vectors are read: what follows in memory must not matter, nor anything beyond the last row be read."""
+    """Whole vectors are read: the numbers after a row must not matter, and nothing after the last row is read."""
     values = np.ones((100, 3))
     values[60:] = np.nan
     out = zeros_for_products(3, 1)

@@ -1,4 +1,4 @@
-"""Rows that act on many vectors at once, against the obvious versions."""
+"""Projections of many vectors at once, compared with the straightforward versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An order of the columns in which those of a row are near each other."""
+"""An order of the columns that makes the Gram matrix a narrow band."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from rowsolve.kernels.ordering import order_columns
 
 
 def chain(p, parts, rng):
-    """Differences along some series, in random order, beside a column without a number."""
+    """Differences along some series, in random order, and an empty column."""
     one = sparse.diags_array([1.0, -1.0], offsets=[0, 1], shape=(p - 1, p))
     A = sparse.block_diag([one] * parts + [sparse.csr_array((1, 1))]).tocsr()
     return sparse.csr_array(A[:, rng.permutation(A.shape[1])])

@@ -1,4 +1,4 @@
-"""Legs of a round: each is taken until it has ended, and ends once."""
+"""Legs of a round: each is completed exactly once."""
 
 from __future__ import annotations
 

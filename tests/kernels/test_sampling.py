@@ -18,7 +18,7 @@ from rowsolve.kernels.sampling import (
 
 
 def probabilities(keep, other):
-    """What the table draws, worked out exactly."""
+    """The exact probabilities of the alias table."""
     out = np.zeros(keep.size)
     for i in range(keep.size):
         out[i] += keep[i] / keep.size

@@ -34,7 +34,7 @@ def test_sweep__matches_naive(store):
     dtype=st.sampled_from(["f4", "f8"]),
 )
 def test_sweep__any_width_and_number_of_rows(seed, n_columns, n_steps, dtype):
-    """Cache lines, vectors and single columns; pairs and a last row."""
+    """Numbers of columns and rows for which the loops end differently."""
     rng = np.random.default_rng(seed)
     A, b = rng.standard_normal((5, n_columns)).astype(dtype), rng.standard_normal(5)
     A[rng.integers(0, 5)] *= rng.integers(0, 2)  # a zero row in half of the cases

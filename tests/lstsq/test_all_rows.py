@@ -17,7 +17,7 @@ EPS = np.finfo(float).eps
 
 
 def network(n_rows, n_columns, rng):
-    """Return rows that compare columns which are near each other, and some that hold one."""
+    """Return differences of columns near each other, and some rows with a single entry."""
     first = rng.integers(0, n_columns - 3, n_rows)
     second = np.where(rng.random(n_rows) < 0.1, first, first + rng.integers(1, 4, n_rows))
     entries = np.r_[rng.uniform(0.5, 2.0, n_rows), rng.uniform(-2.0, -0.5, n_rows)]
@@ -42,7 +42,7 @@ def error_of(x, right):
 
 
 def assert_right(solution, A, b, damp=0.0):
-    """An x as good as asked; an estimate as true as it can be beside a reference that is rounded itself."""
+    """Check the error of x, and its estimate up to the rounding of the reference."""
     error = error_of(solution.x, reference(A, b, damp))
     condition = np.linalg.cond(A.toarray())
     assert solution.status is Status.CONVERGED
@@ -133,7 +133,7 @@ def test_systems_without_such_a_factor__use_another_method(seed):
 @pytest.mark.parametrize("condition", [1e2, 1e4, 1e6, 1e8, 1e10])
 @pytest.mark.parametrize("seed", range(3))
 def test_estimate__is_honest_whatever_the_condition(condition, seed):
-    """A chain of which one link is weak, in any units: x is as right as it says, or says that it is not."""
+    """A chain with one small coefficient, in any units: the estimate is honest."""
     rng = np.random.default_rng(seed)
     A = network(300, 60, rng).toarray()
     A[:, 30:] = 0.0
@@ -182,7 +182,7 @@ def test_bad_numbers__are_found():
 
 
 def interrupted(make):
-    """Return one that was stopped after three pieces, and another that went on from its state."""
+    """Return an object that was stopped after three pieces, and another that was resumed from its state."""
     cut = make()
 
     def interrupt():

@@ -20,7 +20,7 @@ def differences(p):
 
 
 def grid(a, b, rng=None):
-    """Differences of neighbours, and rows that hold each point; the points in random order if there is a generator."""
+    """Differences of neighbours and a multiple of the identity; in random order if a generator is given."""
     points = np.arange(a * b) if rng is None else rng.permutation(a * b)
     points = points.reshape(a, b)
     pairs = np.column_stack(

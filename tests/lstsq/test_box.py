@@ -1,4 +1,4 @@
-"""Least squares within bounds on small systems: never worse than scipy, and optimal where it says so."""
+"""Least squares within bounds on small systems: never worse than scipy, and optimal if reported."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def fit_by_squares(A, b, bounds, x0, damp=0.0, rtol=1e-12, passes=None):
 
 
 def best_of_all(A, b, low, high):
-    """Try each entry free, on its lower and on its upper bound, in all combinations: the obvious version."""
+    """Try all combinations of entries that are free, on their lower and on their upper bound."""
     best = np.clip(0.0, low, high)
     for places in product((-1, 0, 1), repeat=len(low)):
         place = np.array(places)
@@ -172,7 +172,7 @@ def test_gram_matrix__gives_the_same_with_one_or_two_passes_more(kind):
 
 
 def test_gram_matrix__that_loses_a_direction_is_not_used():
-    """Columns that differ by 1e-9 are the same to a Gram matrix; a pass tells that they are not."""
+    """Columns that differ by 1e-9 are equal in a Gram matrix; a pass shows that they are not."""
     rng = np.random.default_rng(5)
     A = rng.standard_normal((300, 4))
     A[:, 3] = A[:, 2] + 1e-9 * A[:, 3]
@@ -184,7 +184,7 @@ def test_gram_matrix__that_loses_a_direction_is_not_used():
 
 
 def test_columns_that_are_all_but_dependent__do_not_hide_a_better_x():
-    """Slopes are smaller than rounding there, and yet the cost falls by much: never worse than brute force."""
+    """Gradients are below rounding, and yet the cost decreases: never worse than brute force."""
     for seed in range(20):
         rng = np.random.default_rng(seed)
         A = rng.standard_normal((40, 1)) + 1e-8 * rng.standard_normal((40, 4))

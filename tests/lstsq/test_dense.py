@@ -1,4 +1,4 @@
-"""Small systems by LAPACK: right, and as right as they say."""
+"""Small systems by LAPACK: the solution, and its error estimate."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_single_precision__is_as_exact_as_its_numbers():
 
 
 def test_consistent_equations_without_a_full_rank__are_satisfied_to_rounding():
-    """Cosines that nearly depend on each other: LAPACK satisfies them to 2e-15, so must we."""
+    """Nearly dependent cosines, which LAPACK satisfies to 2e-15."""
     t = np.sort(np.random.default_rng(0).random(200))
     for phase in (0.0, 0.1, 0.5):
         A = np.cos(np.pi * t[:, None] * 0.4 * np.arange(35) + phase)

@@ -1,4 +1,4 @@
-"""Small systems by the inverse of A'A: the x of LAPACK, an honest error, and None in any doubt."""
+"""Small systems by the inverse of A'A: the solution, its error estimate, and None if it is uncertain."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def system(n=120, p=9, k=1, noise=0.1, seed=0):
 
 
 def exact(A, b, x0=None):
-    """Return the solution nearest to `x0`, by refinement in extended precision: LAPACK's is not as exact as ours."""
+    """Return the solution nearest to `x0`, by refinement in extended precision, which is more accurate than LAPACK."""
     long, pseudo = A.astype(np.longdouble), np.linalg.pinv(A)
     x = np.zeros((A.shape[1], b.shape[1])) if x0 is None else x0.T
     for _ in range(8):

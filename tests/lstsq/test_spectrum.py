@@ -1,4 +1,4 @@
-"""What a few rows tell of the singular values of A."""
+"""The singular values of A, estimated from a few rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ X = np.random.default_rng(8).standard_normal(P)
 
 
 def look(A, damp=0.0, seed=0):
-    """Return what some rows tell, and what all make of it."""
+    """Return the spectrum estimated from some rows, and the outlying directions confirmed by all rows."""
     system = System(open_rows(A), A @ X, damp=damp)
     spectrum = look_at_spectrum(system, np.random.default_rng(seed))
     assert look_at_spectrum(system, np.random.default_rng(seed + 1)) is spectrum  # one look is enough

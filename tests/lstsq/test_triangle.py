@@ -1,4 +1,4 @@
-"""Rows reduced to a triangle: the same as QR of all rows at once, however they are cut and merged."""
+"""Rows reduced to a triangle: the same as QR of all rows, however they are divided and merged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def system(n, p, k=1, seed=0):
 
 
 def assert_same_squares(found, A, b, tolerance=1e-12):
-    """R'R, R'Q'b and what is left of b'b are those of all rows, and R is a triangle."""
+    """R'R, R'Q'b and the rest of b'b are those of all rows, and R is triangular."""
     p = A.shape[1]
     assert found.triangle.shape == (p, p)
     assert found.n_rows == len(A)

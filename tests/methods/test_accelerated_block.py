@@ -1,4 +1,4 @@
-"""Large blocks with momentum: what the steps are, where they pay, and that they are kept in check."""
+"""Large blocks with momentum: the steps, their number of rows, and restarts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every method promises; a new one in the registry is tested without a line of test."""
+"""The contract of all methods in the registry; a new one is tested without further code."""
 
 from __future__ import annotations
 

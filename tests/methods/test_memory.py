@@ -1,4 +1,4 @@
-"""What every method that can remember directions promises when it does."""
+"""The contract of all methods with `n_directions`."""
 
 from __future__ import annotations
 

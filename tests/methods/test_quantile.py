@@ -1,4 +1,4 @@
-"""A few entries of b are grossly wrong: which x, which rows, and when not to believe it."""
+"""Systems with outliers in b: x, the rows listed, and when the result is not accepted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STORES = [np.asarray, sparse.csr_array]
 
 
 def corrupted(share, size=1.0, *, cluster=False, seed=0):
-    """Return A, b, x and the rows whose b is garbage; they may be nearly the same row again and again."""
+    """Return A, b, x and the rows whose b is wrong; these may be nearly parallel."""
     rng = np.random.default_rng(seed)
     A, b, x = gaussian(seed=seed)
     wrong = np.sort(rng.choice(N_ROWS, round(share * N_ROWS), replace=False))

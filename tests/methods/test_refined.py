@@ -1,4 +1,4 @@
-"""Least squares to any accuracy, and what the factor behind it promises."""
+"""Least squares to any accuracy, and the preconditioner."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_no_preconditioner__does_not_claim_an_error_below_rounding(seed, conditi
 
 
 def cauchy(n, p, *seed):
-    """Return a Cauchy matrix, whose condition is about ``10**p``, a b that it satisfies, and the solution."""
+    """Return a Cauchy matrix with condition number about ``10**p``, a consistent b, and the solution."""
     rng = np.random.default_rng(seed)
     A = 1 / (5 * rng.random((n, 1)) + np.linspace(0.3, 3, p))
     x = rng.standard_normal(p)

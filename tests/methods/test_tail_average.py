@@ -1,4 +1,4 @@
-"""Least squares to a few digits: where the mean tends, how well it knows its error, and when it does not try."""
+"""Least squares to a few digits: the limit of the mean, its error estimate, and when it is not used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every method promises on several threads."""
+"""The contract of all methods on several threads."""
 
 from __future__ import annotations
 

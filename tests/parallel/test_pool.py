@@ -117,7 +117,7 @@ def test_run_together__waits_for_those_under_way_before_it_raises(failing):
 
 @pytest.fixture
 def absent():
-    """Workers that have no core to run on, until this event is set."""
+    """Workers that do not run until this event is set."""
     back = threading.Event()
     workers = pool._POOL.workers(2)
     gone = threading.Barrier(3, timeout=30)
@@ -157,7 +157,7 @@ def test_run_together__begins_no_more_calls_after_an_error(absent):
 
 def test_run_as_one__returns_with_the_first_and_withdraws_the_other_calls(absent):
     class Arrays:
-        """What a call works on."""
+        """The data of a call."""
 
     def work(who, _arrays):
         made.append(who)

@@ -61,7 +61,7 @@ def test_clusters__are_the_same_bits_for_any_number_of_threads(metric, make, mon
 
 
 def purity(truth, labels):
-    """The share of rows that are of the sort that prevails in their cluster."""
+    """The fraction of rows with the most frequent label of their cluster."""
     counts = np.zeros((truth.max() + 1, labels.max() + 1))
     np.add.at(counts, (truth, labels), 1)
     return counts.max(axis=0).sum() / truth.size

@@ -1,4 +1,4 @@
-"""Directions that sparse rows obviously leave open, and least squares with them."""
+"""The obvious null space of sparse rows, and least squares with it."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def one_hot(n, counts, rng):
 
 
 def pairs(n, p, rng, parts=1):
-    """Differences of two columns of the same part."""
+    """Differences of two columns of the same component."""
     one = rng.integers(0, p, n)
     other = (one + parts * rng.integers(1, p // parts, n)) % p
     A = sparse.coo_array(

@@ -1,4 +1,4 @@
-"""Solves whose rows stay where they live: the same x as in memory, whatever the format and the method."""
+"""Solves of rows in files: the same x as in memory, for every format and method."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ UNABLE = [name for name in METHODS if name not in ABLE]
 
 @pytest.fixture(autouse=True)
 def nothing_left():
-    """No thread that reads, and no file that is open, outlives a solve, however it ended."""
+    """No reading thread and no open file remains after a solve, however it ended."""
     before = open_files()
     yield
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("rowsolve-reader")]
@@ -110,7 +110,7 @@ KEPT = {
 
 
 def solve(where, rhs=b, method="auto", **options):
-    """Solve within so little memory that the rows stay where they are."""
+    """Solve within a memory limit that the rows exceed."""
     options = {"memory": MEMORY, "rng": 0, "threads": 1} | options
     if isinstance(where, Chunks):
         rhs = None
@@ -156,7 +156,7 @@ def test_methods__solve_from_a_file(method, threads, tmp_path):
 
 @pytest.mark.parametrize("method", ["cyclic", "direct", "jl"])
 def test_methods_that_take_rows_as_they_come__take_the_same_as_in_memory(method):
-    """The chunks of the first are one after another; the others know all rows."""
+    """The first methods use one chunk after another; the others use all rows."""
     options = {"rtol": 1e-6 if JIT else 1e-2, "rng": 0, "threads": 1}
     found = rowsolve.solve(WIDE, b_of_wide, method, memory=ENOUGH_FOR_A_SKETCH, **options)
     expected = rowsolve.solve(WIDE, b_of_wide, method, **options)
@@ -447,7 +447,7 @@ def test_rows_that_would_fill_the_memory__stay_where_they_are(tmp_path, monkeypa
 
 
 def test_zarr_and_hdf5_groups__of_others_are_read_too(tmp_path):
-    """Chunks that cut columns, and a matrix among others."""
+    """Chunks that divide columns, and one matrix of several."""
     with h5py.File(tmp_path / "A.h5", "w") as file:
         file.create_dataset("train/A", data=A, chunks=(N // 4, 7))
         file["b"] = b

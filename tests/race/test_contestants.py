@@ -1,4 +1,4 @@
-"""Each contestant on a system whose solution is known. Those that are not installed are not tested."""
+"""Each solver on a system with a known solution; solvers that are not installed are skipped."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from rowsolve.race.results import Attempt, Outcome, Result, as_document, of_docu
 
 
 def outcome(name, *seconds, ours=False, passes=None):
-    """Return one that got there in `seconds`, or never did."""
+    """Return an outcome that reached the error in `seconds`, or never."""
     verdict = "reached" if seconds else "never"
     attempts = (Attempt(1e-6, 0.5, 1e-3, "short"), Attempt(1e-7, 0.5, None, "time limit: 1 s"))
     return Outcome(

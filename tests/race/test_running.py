@@ -1,4 +1,4 @@
-"""The rules of the race, with contestants whose times and errors are known."""
+"""The rules of the race, with solvers whose times and errors are known."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ PROBLEM = Problem(np.eye(5)[:, :2], np.array([1.0, 0, 0, 0, 0]), known(np.array(
 
 
 class Clock:
-    """A clock that only contestants move."""
+    """A clock that only solvers advance."""
 
     def __init__(self):
         self.now = 0.0
 
     def sleep(self, seconds):
-        """Rest: no one is timed while others sleep."""
+        """Do not pause."""
 
     def perf_counter(self):
         return self.now
 
 
 class Fake(Contestant):
-    """Has an error and a time for every setting; `log` notes who ran."""
+    """Has an error and a time for every setting; `log` lists the runs."""
 
     library = "numpy"
 

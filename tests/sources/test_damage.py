@@ -1,4 +1,4 @@
-"""Files that were cut, changed, or are not what they should be: a sentence that names the file, never a crash."""
+"""Truncated, changed and invalid files: an error that names the file, never a crash."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def files_of(path):
 
 
 def told_or_same(path, kind):
-    """Return whether the damage was told; if not, what is read must be what was written."""
+    """Return whether the damage was reported; if not, the numbers read must be those written."""
     try:
         found = load_matrix(path)
     except (ValueError, OSError) as error:

@@ -1,4 +1,4 @@
-"""One pass over rows in a file: the same numbers in every format, batches made ahead, what columns take in memory."""
+"""One pass over rows in a file: the same numbers in every format, read-ahead, and the memory of columns."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ WRITERS = {
 
 
 def rows_in(store):
-    """Return all rows, as the pieces of a pass bring them within as little memory as works."""
+    """Return all rows from the pieces of a pass within the least possible memory."""
     least = 2.0 * store.least_bytes + 16.0 * store.shape[0] + 1e6
     rows = StoredRows(store, memory_for(store, 1, least, 1))
     system = StoredSystem(rows, np.ones(store.shape[0]), Clock(), 1, 0.0, None)

@@ -1,4 +1,4 @@
-"""Rows that stay in their store: how memory is shared out, walks over chunks, rows from here and there."""
+"""Rows in files: the division of memory, walks over chunks, and single rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ b = A @ np.ones(6)
 
 
 class Counting(ArrayStore):
-    """Rows that are read into buffers, never viewed, in chunks; notes what was asked for and by which thread."""
+    """Rows that are read into buffers in chunks; records the requests and their threads."""
 
     def __init__(self, values=A, chunk=10):
         super().__init__("rows", values, chunk=chunk)

@@ -1,4 +1,4 @@
-"""Every format holds the same rows: whatever is read equals a slice of the array that was written."""
+"""Every format stores the same rows: what is read equals a slice of the array that was written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No column vanishes: one that holds no numbers is named, with the way to choose others, and so is a missing value."""
+"""No column is dropped silently: columns without numbers and missing values raise an error."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ TABLES = {
 
 @pytest.fixture(params=TABLES)
 def table(request, tmp_path, monkeypatch):
-    """The name of a file, with a colon, after which its columns are to be named."""
+    """The name of a file and a colon, to which column names are appended."""
     monkeypatch.chdir(tmp_path)
     write, place = TABLES[request.param]
     write(tmp_path / request.param)

@@ -1,4 +1,4 @@
-"""The cost model, the proposition's arithmetic, and what it takes for granted."""
+"""The cost model, and the arithmetic and assumptions of the proposition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pavings: their constants against eigenvalues, their bound against runs with noise."""
+"""Pavings: their constants compared with eigenvalues, their bound with runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The exact rate against the obvious formula and against runs."""
+"""The exact rate, compared with a direct formula and with runs."""
 
 from __future__ import annotations
 

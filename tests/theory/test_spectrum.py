@@ -1,4 +1,4 @@
-"""Bounds on the spectrum of blocks: counter-examples to what is printed, random checks of what is true."""
+"""Bounds on the spectrum of blocks: counter-examples to the printed ones, random checks of the corrected ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def rows_with_products(product, k):
 
 
 def unit_rows(k, p, common, seed):
-    """Return unit rows that share a direction as much as `common` says, with random signs."""
+    """Return unit rows with a common direction of weight `common`, with random signs."""
     rng = np.random.default_rng(seed)
     A = rng.standard_normal((k, p)) + common * rng.standard_normal(p)
     A *= rng.choice([-1.0, 1.0], (k, 1))
