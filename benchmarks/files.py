@@ -33,13 +33,11 @@ from rich.table import Table
 
 import rowsolve
 from rowsolve._validate import opened_system
-from rowsolve.problem.clock import Clock
-from rowsolve.problem.stored import StoredSystem
 from rowsolve.problem.system import System
 from rowsolve.race.iterative import LSQR
 from rowsolve.race.machine import describe
 from rowsolve.race.problem import least_squares
-from rowsolve.sources import StoredRows, open_store
+from rowsolve.sources import open_store
 
 RESULTS = Path(__file__).parent / "results"
 ERROR = 1e-6
@@ -158,8 +156,7 @@ def _read_slices(array: Any) -> None:
 def pass_over(path: Path, memory: str) -> None:
     """Read all rows of a file once, in the pieces that methods use."""
     with open_store(path) as store, opened_system(store, np.ones(store.shape[0]), memory, THREADS) as (source, b, _):
-        kind = StoredSystem if isinstance(source, StoredRows) else System
-        assert sum(piece.n_rows for piece in kind(source, b, Clock(), THREADS, 0.0, None).pieces()) == b.size
+        assert sum(piece.n_rows for piece in System(source, b, threads=THREADS).pieces()) == b.size
 
 
 def take_turns(folder: Path, ending: str, memory: str) -> dict[str, Any]:

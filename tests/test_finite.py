@@ -178,7 +178,7 @@ def test_patterns__do_not_hide_it():
     A, b = with_one(np.nan, (300, 6), (250, 5))
     source = open_rows(sparse.csr_array(A))
     with pytest.raises(ValueError, match=WORDS.format(250, "nan", 5)):
-        System(source, b).make_sure_finite()
+        System(source, b).reader.flagged.check_all()
     method = rowsolve.ClusterBlock(n_clusters=2, metric="jaccard")
     with pytest.raises(ValueError, match=WORDS.format(250, "nan", 5)):
         method.begin(System(source, b), np.random.default_rng(0))

@@ -22,7 +22,6 @@ from rowsolve.methods import Method, Refined
 from rowsolve.policy.auto import rows_seem_to_agree
 from rowsolve.policy.least_squares import is_small
 from rowsolve.problem.clock import Clock
-from rowsolve.problem.stored import StoredSystem
 from rowsolve.problem.system import System
 from rowsolve.sources import Source, StoredRows
 from rowsolve.sources.files import files_of_system
@@ -266,12 +265,10 @@ def _job(request: _Request, rng: np.random.Generator, callback: Any, memory: Any
 def _system_of(
     source: Source, b: np.ndarray, clock: Clock, threads: int, damp: float, bounds: Any, memory: Any
 ) -> System:  # fmt: skip
-    """Return the system, a `StoredSystem` if its rows are not in memory."""
-    if isinstance(source, StoredRows):
-        return StoredSystem(source, b, clock, threads, damp, bounds)
-    workspace_bytes = (
-        math.inf if memory is None else _validate.memory_of(memory) - sum(part.nbytes for part in source.rows)
-    )
+    """Return the system; a file that is read in chunks has its share of `memory` already."""
+    workspace_bytes = math.inf
+    if memory is not None and not isinstance(source, StoredRows):
+        workspace_bytes = _validate.memory_of(memory) - sum(part.nbytes for part in source.rows)
     return System(source, b, clock, threads, damp, bounds, workspace_bytes)
 
 

@@ -68,7 +68,7 @@ def test_chains__note_odd_rows_of_every_chain(bad):
     plan = plan_with_chains(A, np.ones(16), 2, 4)
     plan.project(np.arange(16), ONE_BY_ONE, np.ones((2, 5)), np.empty(2))
     with pytest.raises(ValueError, match=f"row {bad} has nan in column 2"):
-        plan.system.look_at_odd_rows()
+        plan.system.check_flagged()
 
 
 class Burst:

@@ -54,7 +54,7 @@ def test_steps__are_those_that_are_taken_one_by_one(monkeypatch, kind, threads, 
     for name in ("at", "slope", "direction", "residual_sq", "last_step", "error", "amplification", "_top", "_worth"):
         np.testing.assert_allclose(getattr(fast, name), getattr(slow, name), rtol=1e-8, atol=1e-12, err_msg=name)
     np.testing.assert_allclose(fast._seen, slow._seen, rtol=1e-8)
-    assert fast.system.rows_read == slow.system.rows_read
+    assert fast.system.counter.rows_read == slow.system.counter.rows_read
     assert not fast.fresh
 
 

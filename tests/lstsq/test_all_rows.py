@@ -212,7 +212,7 @@ def test_compressing__is_resumed(n_sides, monkeypatch):
     step = again.step()
     np.testing.assert_array_equal(step.x, make().step().x)
     np.testing.assert_allclose(step.x.T.reshape(20, -1), np.linalg.lstsq(A, b)[0].reshape(20, -1), rtol=1e-10)
-    assert again.system.rows_read == 300 - 3 * 50
+    assert again.system.counter.rows_read == 300 - 3 * 50
 
 
 @pytest.mark.parametrize("by_qr", [False, True])
@@ -229,7 +229,7 @@ def test_compressing_within_bounds__is_resumed(by_qr, monkeypatch):
     step = again.step()
     np.testing.assert_array_equal(step.x, make().step().x)
     np.testing.assert_allclose(step.x, optimize.nnls(A, b)[0], atol=1e-12)
-    assert again.system.rows_read == 2 * 300 - 3 * 50
+    assert again.system.counter.rows_read == 2 * 300 - 3 * 50
     with pytest.raises(StateError, match="is missing"):
         make(not by_qr).restore(cut.state())
 

@@ -170,7 +170,7 @@ def test_pack__grows_after_each_traversal_until_it_has_all_rows(monkeypatch):
     A, b, _ = gaussian(40, 5)
     method = Deflated("rows", n_equations=2)
     plan, system, rng = plan_of(A, b, method)
-    assert (plan.n_in_pack, system.rows_read) == (10, 6)  # a sample of three rows an equation
+    assert (plan.n_in_pack, system.counter.rows_read) == (10, 6)  # a sample of three rows an equation
     order = method.draw(plan, 500, rng)[0]
     start, size = 0, 10
     while start + size <= 500:
@@ -180,4 +180,4 @@ def test_pack__grows_after_each_traversal_until_it_has_all_rows(monkeypatch):
     assert set(order.tolist()) == set(range(40))
     plan.know(order)
     np.testing.assert_allclose(plan.rows.parts, A @ np.array(plan.basis).T, atol=1e-12)
-    assert system.rows_read == 6  # parts are found when rows are projected on, which counts
+    assert system.counter.rows_read == 6  # parts are found when rows are projected on, which counts

@@ -110,7 +110,7 @@ def test_factor__is_that_of_all_rows_as_the_sample_stands_for_them(store):
     values = np.linalg.svd(A[order], compute_uv=False)
     assert factor.condition == pytest.approx(values[0] / values[-1], rel=0.2)
     assert factor.rank == 7
-    assert system.rows_read == 30
+    assert system.counter.rows_read == 30
     assert 0.4 < factor.spread / np.linalg.norm(1 / (np.sqrt(2) * values)) < 2.5
 
 

@@ -6,14 +6,14 @@ from conftest import STORES, gaussian
 from scipy import sparse
 
 import rowsolve
-from rowsolve.problem import system as problem_system
+from rowsolve.problem import limits
 from rowsolve.problem.system import System
 from rowsolve.sources import open_rows
 
 
 @pytest.fixture(autouse=True)
 def wake_threads_for_little(monkeypatch):
-    monkeypatch.setattr(problem_system, "_WORK_OF_A_THREAD", 100)
+    monkeypatch.setattr(limits, "_WORK_OF_A_THREAD", 100)
 
 
 def system_of(A, b=None, threads=1):
@@ -33,7 +33,7 @@ def test_slices__cover_the_range_in_even_steps(threads, start, stop):
 
 def test_threads__are_woken_only_when_it_pays():
     system = system_of(np.ones((4, 2)), threads=3)
-    assert [system.threads_for(work) for work in (0, 199, 200, 300, 1e9)] == [1, 1, 2, 3, 3]
+    assert [system.limits.threads_for(work) for work in (0, 199, 200, 300, 1e9)] == [1, 1, 2, 3, 3]
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -43,10 +43,10 @@ def test_odd_rows__the_last_of_each_sort_is_noted_for_any_number_of_threads(thre
     b = np.zeros(40)
     b[17] = 1.0
     system = system_of(A, b, threads)
-    system.look_at_odd_rows = lambda: None
+    system.reader.flagged.check = lambda: None
     assert np.flatnonzero(system.norms_sq() == 0.0).tolist() == [2, 17, 30]
     assert system.counter.flagged_rows.tolist() == [-1, 17, 30]
-    assert system.rows_read == 40
+    assert system.counter.rows_read == 40
 
 
 @pytest.mark.parametrize("keep", STORES, ids=lambda store: store.__name__.removeprefix("as_"))
@@ -59,7 +59,7 @@ def test_preparation__is_the_same_bits_for_any_number_of_threads(name, keep, tmp
         system, rng = System(open_rows(kept), b, threads=threads), np.random.default_rng(0)
         x, drops = np.ones((2, 13)), np.empty(2)
         order = method.advance(method.prepare(system, rng), x, 64, rng, drops)
-        iterates.append((order, x, drops, system.rows_read))
+        iterates.append((order, x, drops, system.counter.rows_read))
     for other in iterates[1:]:
         for one, two in zip(iterates[0], other, strict=True):
             np.testing.assert_array_equal(one, two)

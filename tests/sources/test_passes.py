@@ -12,8 +12,7 @@ import pytest
 import zarr
 
 import rowsolve
-from rowsolve.problem.clock import Clock
-from rowsolve.problem.stored import StoredSystem
+from rowsolve.problem.system import System
 from rowsolve.sources import open_store
 from rowsolve.sources import parquet as parquet_module
 from rowsolve.sources.stored import StoredRows, memory_for
@@ -53,7 +52,7 @@ def rows_in(store):
     """Return all rows from the pieces of a pass within the least possible memory."""
     least = 2.0 * store.least_bytes + 16.0 * store.shape[0] + 1e6
     rows = StoredRows(store, memory_for(store, 1, least, 1))
-    system = StoredSystem(rows, np.ones(store.shape[0]), Clock(), 1, 0.0, None)
+    system = System(rows, np.ones(store.shape[0]))
     found = [piece.rows.values[piece.start : piece.stop].copy() for piece in system.pieces()]
     rows.close()
     return np.vstack(found)
@@ -203,7 +202,7 @@ def test_a_pass_in_order__takes_less_memory_than_chunks_and_reads_what_is_stored
     write_h5(tmp_path / "a.h5", values, chunks=(3000, 100))
     with open_store(tmp_path / "a.h5") as store:
         rows = StoredRows(store, memory_for(store, 1, 100e6, 1))
-        system = StoredSystem(rows, np.ones(40_000), Clock(), 1, 0.0, None)
+        system = System(rows, np.ones(40_000))
         assert rows.memory.chunk == 12_000
         assert [piece.n_rows for piece in system.pieces()] == [9_000] * 4 + [4_000]  # 7.2 MB
         assert store.bytes_read == values.nbytes

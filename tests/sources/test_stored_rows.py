@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import rowsolve
-from rowsolve.problem.clock import Clock
-from rowsolve.problem.stored import StoredSystem
+from rowsolve.problem.system import System
 from rowsolve.sources import open_store
 from rowsolve.sources.arrays import ArrayStore
 from rowsolve.sources.stored import StoredRows, memory_for
@@ -192,13 +191,13 @@ def test_batches__cover_a_list_and_are_never_of_less_than_16_rows():
 
 
 def system_of(store, allowed=60_000.0):
-    return StoredSystem(rows_of(store, allowed), b, Clock(), 1, 0.0, None)
+    return System(rows_of(store, allowed), b)
 
 
 def test_pieces__are_one_counted_pass_and_can_begin_later():
     system = system_of(Counting(), 40_000.0)
     firsts = [(piece.first, piece.n_rows) for piece in system.pieces()]
-    assert sum(count for _, count in firsts) == system.rows_read == 500
+    assert sum(count for _, count in firsts) == system.counter.rows_read == 500
     assert [piece.first for piece in system.pieces(skip=2)] == [first for first, _ in firsts[2:]]
 
 

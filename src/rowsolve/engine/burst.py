@@ -15,7 +15,7 @@ from rowsolve.engine.stage import Context, Stage
 from rowsolve.estimate.monitor import rows_left
 from rowsolve.methods.base import RowMethod
 from rowsolve.methods.oblivious import sweep_rows
-from rowsolve.problem.system import WORK_OF_A_BURST
+from rowsolve.problem.reader import WORK_OF_A_BURST
 
 __all__ = ["Burst"]
 

@@ -16,7 +16,8 @@ from rowsolve.kernels.rows import distances, frozen, inspect_rows, norms_at, res
 from rowsolve.lstsq.factor import factor_of
 from rowsolve.lstsq.state import rows_of
 from rowsolve.parallel.vectors import norm, sum_of_squares
-from rowsolve.problem.system import Part, Piece, System
+from rowsolve.problem.reader import Part, Piece
+from rowsolve.problem.system import System
 
 __all__ = [
     "Finding",
@@ -82,7 +83,7 @@ def rows_off(system: System, order: np.ndarray, x: np.ndarray, limit: np.ndarray
     """
     out, total = _look(system, order, x)
     system.counter.add(order.size)
-    system.look_at_odd_rows()
+    system.check_flagged()
     return order[_exceeds(out, limit)], total
 
 
@@ -93,7 +94,7 @@ def sampled_check(system: System, x: np.ndarray, limit: np.ndarray, rng: np.rand
     if order.size < system.n_rows:
         of_others = rows_off(system, rows_by_b(system, rng), x, limit)[0]
         off = np.union1d(off, of_others) if of_others.size else off
-    return Finding(_row_check(total, system, order, n_fresh), off, n_places=system.places_of(order[:n_fresh]))
+    return Finding(_row_check(total, system, order, n_fresh), off, n_places=system.reader.n_places(order[:n_fresh]))
 
 
 def check_of_used_rows(system: System, x: np.ndarray) -> Finding:

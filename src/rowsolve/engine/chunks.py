@@ -10,7 +10,7 @@ import numpy as np
 
 from rowsolve.checkpoint.state import Kind, fill, integer, state_of
 from rowsolve.methods.base import RowMethod
-from rowsolve.problem.system import System
+from rowsolve.problem.system import System, loaded
 
 __all__ = ["InChunks"]
 
@@ -60,7 +60,7 @@ class InChunks:
         """Continue with the next chunk."""
         self.turn += 1
         self.first, source = next(self.walk)
-        chunk, before = self.system.visible(self.first, source), self.plan  # type: ignore[attr-defined]
+        chunk, before = loaded(self.system, source, range(self.first, self.first + source.shape[0])), self.plan
         self.plan = self.method.begin(chunk, rng)
         if before is not None:
             self.plan.take_over(before)
@@ -69,7 +69,7 @@ class InChunks:
 
     def _count(self, chunk: System) -> None:
         """Add the rows of a chunk that were read besides those taken to the counter of the whole system."""
-        chunk.look_at_odd_rows()
+        chunk.check_flagged()
         self.system.counter.add(chunk.counter.take())
 
     def advance(self, iterates: np.ndarray, n_rows: int, rng: np.random.Generator, drops: np.ndarray) -> np.ndarray:
@@ -106,7 +106,7 @@ class InChunks:
         fill(found, state, {}, besides=("chunk", "plan"))
         found.walk = system.source.endless(*found.place)  # type: ignore[attr-defined]
         found.first, source = next(found.walk)
-        chunk = system.visible(found.first, source)  # type: ignore[attr-defined]
+        chunk = loaded(system, source, range(found.first, found.first + source.shape[0]))
         found.plan = method.resume(chunk, state["plan"])
         chunk.counter.restore(state["chunk"], chunk.sizes)
         return found

@@ -129,10 +129,10 @@ class FreshRows:
         No x satisfies them. They affect neither x nor the status.
         """
         system = self._context.system
-        if system.counter.contradiction is None or self._stage.method.can.least_squares:
+        if system.counter.inconsistent_row is None or self._stage.method.can.least_squares:
             return _NO_ROWS
         if self._stage.check != "full":
-            return np.array([system.counter.contradiction])
+            return np.array([system.counter.inconsistent_row])
         return np.flatnonzero((system.norms_sq() == 0.0) & (system.facts.b_magnitude != 0.0))
 
     saved: ClassVar[dict[str, Kind]] = {

@@ -103,7 +103,7 @@ class Job:
 
     def _load_kernels(self, method: Method) -> None:
         system = self.system
-        system.clock.pause(warm_up(method, system.source, system.threads, many=system.n_rhs > 1))
+        system.clock.pause(warm_up(method, system.source, system.limits.threads, many=system.n_rhs > 1))
 
     def _announce(self) -> None:
         """Report how rows that are not in memory will be read, before the first is read."""
@@ -111,7 +111,7 @@ class Job:
             nothing = np.zeros_like(self.x0.T)
             note = self.system.source.memory.words(self.system.source.store)  # type: ignore[attr-defined]
             nan = math.nan
-            self.callback(Event("open", self.system.rows_read, 0.0, 0.0, 0.0, nan, nan, nan, nothing, note))
+            self.callback(Event("open", self.system.counter.rows_read, 0.0, 0.0, 0.0, nan, nan, nan, nothing, note))
 
     def fingerprint(self, **more: Any) -> dict[str, Any]:
         """Return what a checkpoint must have in common with this solve."""
@@ -128,7 +128,7 @@ class Job:
             "damp": system.damp,
             "check": self.check,
             "outliers": "drop" if self.drop else "keep",
-            "threads": system.threads,
+            "threads": system.limits.threads,
             **more,
         }
 
@@ -158,7 +158,7 @@ class Job:
             "clock": system.clock.state(),
             "counter": system.counter.state(),
             "spectrum": packed(system.facts.spectrum),
-            "bytes_read": float(system.bytes_read),
+            "bytes_read": float(system.reader.bytes_read),
             "history": packed(self.history),
             "run": packed(self.run),
             "auto": packed(self.auto),
@@ -174,21 +174,20 @@ class Job:
         if state["run" if self.method is None else "auto"] is not None:
             raise StateError("run, auto: expected the one that goes with the method")
         system, clock = self.system, self.system.clock
-        deadline, paused, clock.deadline = clock.deadline, clock.paused, math.inf
         self.rng = generator_of(state["rng"])
         self.history = _HISTORY(state["history"], {})
         if len({len(column) for _, column in self.history.columns()}) > 1:
             raise StateError("history: expected as many entries in each column")
-        if self.method is None:
-            self.auto = self._new_auto()
-            self.auto.restore(state["auto"])
-        else:
-            self.run = self.begin(self._only_stage(self.method))
-            self.run.restore(state["run"])
+        with clock.without_deadline():
+            if self.method is None:
+                self.auto = self._new_auto()
+                self.auto.restore(state["auto"])
+            else:
+                self.run = self.begin(self._only_stage(self.method))
+                self.run.restore(state["run"])
         system.counter.restore(state["counter"], system.sizes)
         system.facts.restore(optional(SPECTRUM)(state["spectrum"], system.sizes))
-        system.restore_bytes(number(state["bytes_read"], {}))
-        clock.deadline = deadline + clock.paused - paused
+        system.reader.restore_bytes(number(state["bytes_read"], {}))
         clock.restore(state["clock"])
         restart(self.rng, state["rng"])
         self._resumed = True
@@ -209,9 +208,9 @@ class Job:
             optimality=run.findings.optimality,
             row_check=run.fresh.finding.row_check if run.fresh.finding else None,
             method=run.method.name,
-            rows_read=self.system.rows_read,
-            passes=self.system.rows_read / self.system.n_rows,
-            bytes_read=self.system.bytes_read,
+            rows_read=self.system.counter.rows_read,
+            passes=self.system.counter.rows_read / self.system.n_rows,
+            bytes_read=self.system.reader.bytes_read,
             seconds=self.system.clock.elapsed,
             compile_seconds=self.system.clock.paused,
             rows_off=rows_off,

@@ -180,7 +180,7 @@ def _rows_off(run: Run) -> str:
 
 
 def _zero_row(run: Run) -> str:
-    i = run.context.system.counter.contradiction
+    i = run.context.system.counter.inconsistent_row
     if i is None or run.method.can.least_squares:
         return ""
     value = f"{run.context.system.b[i]:g}" if run.context.system.n_rhs == 1 else "not"

@@ -41,20 +41,22 @@ class Progress:
     def end_of_preparation(self) -> None:
         """Set the time and the number of rows at the end of the preparation."""
         system = self._context.system
-        self.rows_prepared, self.prepared_at = system.rows_read, system.clock.elapsed
+        self.rows_prepared, self.prepared_at = system.counter.rows_read, system.clock.elapsed
 
     @property
     def rows_a_second(self) -> float:
         """The rows read per second since the preparation; NaN if not known yet."""
         system = self._context.system
-        done, spent = system.rows_read - self.rows_prepared, system.clock.elapsed - self.prepared_at
+        done, spent = system.counter.rows_read - self.rows_prepared, system.clock.elapsed - self.prepared_at
         return done / spent if done else math.nan
 
     def record(self, drop: float) -> None:
         """Add a line to the history, and call the callback."""
         system, iterates = self._context.system, self._iterates
         iterates.make_sure_of_range()
-        self._context.history.add(self._method.name, system.rows_read, system.clock.elapsed, drop, iterates.worst_error)
+        self._context.history.add(
+            self._method.name, system.counter.rows_read, system.clock.elapsed, drop, iterates.worst_error
+        )
         self.tell("solve")
 
     def tell(self, stage: str) -> None:
@@ -62,15 +64,15 @@ class Progress:
         if self._context.callback is None:
             return
         system, n_left = self._context.system, self._rows_left()
-        done = system.rows_read - self.rows_prepared
+        done = system.counter.rows_read - self.rows_prepared
         pace = (system.clock.elapsed - self.prepared_at) / done if stage == "solve" and done else np.nan
         x = self._iterates.x.T.view()
         x.flags.writeable = False
         event = Event(
             stage=stage,
-            rows_read=system.rows_read,
-            passes=system.rows_read / system.n_rows,
-            bytes_read=system.bytes_read,
+            rows_read=system.counter.rows_read,
+            passes=system.counter.rows_read / system.n_rows,
+            bytes_read=system.reader.bytes_read,
             seconds=system.clock.elapsed,
             error_estimate=self._iterates.worst_error,
             passes_left=n_left / system.n_rows,

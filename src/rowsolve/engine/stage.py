@@ -76,4 +76,4 @@ class Stage:
 
     def rows_allowed(self, system: System) -> float:
         """Return the number of rows that may still be read."""
-        return self.max_rows - system.rows_read
+        return self.max_rows - system.counter.rows_read

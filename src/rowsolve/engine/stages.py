@@ -143,7 +143,7 @@ class Auto:
             self.seen = seen
             self.words.append(f"{why}.")
             most = _ROWS_TO_LEAVE_OUT * max(self.system.n_columns, _FEWEST_COLUMNS)  # the look has its own limit
-            self.most_rows = float(self.system.rows_read + most)
+            self.most_rows = float(self.system.counter.rows_read + most)
             self.least_squares = least_squares
             self.run = self._look_aside()
         try:

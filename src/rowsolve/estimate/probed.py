@@ -54,11 +54,11 @@ class ProbedSteps(ABC):
         return self
 
     def __next__(self) -> Step:
-        x, probe, n_before = self.x.copy(), self.probe.copy(), self.system.rows_read
+        x, probe, n_before = self.x.copy(), self.probe.copy(), self.system.counter.rows_read
         self.advance()
         moved, probe_moved = self.x - x, self.probe - probe
         squares = np.array([moved @ moved, probe_moved @ probe_moved])
-        n_rows = self.system.rows_read - n_before
+        n_rows = self.system.counter.rows_read - n_before
         status = self._monitor.observe(n_rows, squares, self.x, self.probe, np.inf)
         ends = status in (Status.CONVERGED, Status.PRECISION)  # that an x still moves says nothing about the equations
         return Step(self.x.copy(), self._monitor.error, status if ends else None)

@@ -81,7 +81,7 @@ def first_steps(
     """
     system = System(open_rows(A), b)
     plan = method.begin(system, rng)
-    n_rows, x = np.full((n_draws, len(steps)), system.rows_read), np.empty((n_draws, len(steps), A.shape[1]))
+    n_rows, x = np.full((n_draws, len(steps)), system.counter.rows_read), np.empty((n_draws, len(steps), A.shape[1]))
     for draw in range(n_draws):
         iterates, done = np.zeros((2, A.shape[1])), 0
         for i, wanted in enumerate(steps):

@@ -98,7 +98,7 @@ def measure(system: System, tolerance: Tolerance, rng: np.random.Generator) -> P
     run, deflated, without = _take_rows(_RANDOM_ROWS, system, tolerance, rng), None, Deflated("rows")
     slow = Status.SLOW if is_hopeless(run.iterates.monitor) and not run.iterates.monitor.suspicious else Status.STOPPED
     if rows_share_much(system, slow, rng):
-        system.clock.pause(warm_up(without, system.source, system.threads))
+        system.clock.pause(warm_up(without, system.source, system.limits.threads))
         deflated = _take_rows(without, system, tolerance, rng)
     return Paces(run, deflated, _time_a_pass(system), _time_direct(system, tolerance, rng))
 
@@ -111,7 +111,7 @@ def _take_rows(method: Method, system: System, tolerance: Tolerance, rng: np.ran
     def enough(monitor: Monitor) -> Status | None:
         return Status.STOPPED if monitor.bursts.n_rows >= wanted and len(monitor.bursts.rows) >= _BURSTS else None
 
-    most = system.rows_read + 4 * max(wanted, 256)  # else inconsistent rows would prolong it
+    most = system.counter.rows_read + 4 * max(wanted, 256)  # else inconsistent rows would prolong it
     context = Context(system, tolerance, rng, History())
     run = Run(context, Stage(method, np.zeros(p), most, give_up=enough))
     if run.go() is Status.INTERRUPTED:
@@ -149,15 +149,15 @@ def _time_direct(system: System, tolerance: Tolerance, rng: np.random.Generator)
         order = np.sort(system.sample(min(system.n_rows, 2 * columns), rng)[0])
         values = np.ascontiguousarray(system.rows.values[:, :columns][order], dtype=float)
         source = Source(DenseRows(frozen(values)), values.shape, float(columns), 0.0)
-        part = System(source, frozen(values.sum(axis=1)), system.clock, system.threads)
-    read, seconds, tries = part.rows_read, math.inf, 0
+        part = System(source, frozen(values.sum(axis=1)), system.clock, system.limits.threads)
+    read, seconds, tries = part.counter.rows_read, math.inf, 0
     for _ in range(_TRIES):
         started, tries = time.perf_counter(), tries + 1
         step = next(iter(Direct().steps(part, np.zeros(columns), tolerance, rng)))
         seconds = min(seconds, time.perf_counter() - started)
         if seconds > _LONG:
             break
-    rows, ending = (part.rows_read - read) / tries, step.status or Status.CONVERGED
+    rows, ending = (part.counter.rows_read - read) / tries, step.status or Status.CONVERGED
     return DirectSolve(rows * p / columns, seconds * (p / columns) ** _GROWTH, ending if part is system else None)
 
 

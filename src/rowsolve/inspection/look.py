@@ -94,7 +94,7 @@ def inspect(
         advice=advice,
         rtol=tolerance.rtol,
         threads=n_threads,
-        rows_read=system.rows_read,
+        rows_read=system.counter.rows_read,
         checked=system.counter.n_checked == system.n_rows,
         seconds=system.clock.elapsed,
     )

@@ -79,12 +79,12 @@ def take_sample(system: System, count: int, rng: np.random.Generator) -> tuple[N
     system.count(order)
     n_rows, order, norms = order.size, order[norms_sq > 0.0], np.sqrt(norms_sq[norms_sq > 0.0])
     if not order.size:
-        return Norms(n_rows, n_rows, system.counter.contradiction), None
+        return Norms(n_rows, n_rows, system.counter.inconsistent_row), None
     unit = float(np.median(norms))
     source = system.source.take(order, np.full(order.size, 1.0 / unit))  # so that squares do not overflow
     sample = Sample(System(source, frozen(system.b[order] / unit), system.clock), norms / unit)
     return Norms(
-        n_rows, n_rows - order.size, system.counter.contradiction, float(norms.min()), float(norms.max())
+        n_rows, n_rows - order.size, system.counter.inconsistent_row, float(norms.min()), float(norms.max())
     ), sample
 
 

@@ -23,7 +23,8 @@ from rowsolve.lstsq.triangle import Triangle, triangulate
 from rowsolve.parallel.blas import blas_threads
 from rowsolve.parallel.vectors import norm, norms, rows_for_the_tail
 from rowsolve.policy.least_squares import makes_a_band
-from rowsolve.problem.system import Piece, System
+from rowsolve.problem.reader import Piece
+from rowsolve.problem.system import System
 
 __all__ = ["AllRows", "by_lapack"]
 
@@ -68,7 +69,7 @@ class AllRows:
     def _by_band(self) -> Fit | None:
         (rows, b), *_ = _blocks(self.system, whole=True)
         assert self.system.facts.layout is not None
-        state = compress_to_band(rows, b, self.system.facts.layout, self.system.threads)
+        state = compress_to_band(rows, b, self.system.facts.layout, self.system.limits.threads)
         factor = factor_band(state.gram, self.system.damp)
         return None if factor is None else self._fit(state, factor)
 
@@ -76,7 +77,7 @@ class AllRows:
         system, state = self.system, self._compress_all()
         if state is None:
             return None
-        with blas_threads(_LONG_FACTOR * system.n_columns**3, system.threads):
+        with blas_threads(_LONG_FACTOR * system.n_columns**3, system.limits.threads):
             factor = factor_gram(state.gram, system.damp, system.facts.null_vectors)
         return None if factor is None else self._fit(state, factor)
 
@@ -85,7 +86,7 @@ class AllRows:
         system, state = self.system, self._compress_all()
         if state is None:
             return None
-        with blas_threads(_LONG_FACTOR * system.n_columns**3, system.threads):
+        with blas_threads(_LONG_FACTOR * system.n_columns**3, system.limits.threads):
             state = state.damped(system.damp) if self.by_qr else state
             has_time = lambda: system.clock.left > 0.0  # noqa: E731
             found = fit_within(state, bounds, self.starts[0], system.damp, self.tolerance, self._slopes, has_time)
@@ -108,9 +109,9 @@ class AllRows:
         reduce_rows = triangulate if self.by_qr else compress
         self.compressing = True
         if system.stored and system.n_rhs == 1:  # `auto` will need their residuals
-            system.keep(np.arange(system.n_rows)[rows_for_the_tail(system.n_rows)])
+            system.reader.keep(np.arange(system.n_rows)[rows_for_the_tail(system.n_rows)])
         for rows, b in _blocks(system, skip=self.n_done):
-            part = reduce_rows(rows, b, system.threads)
+            part = reduce_rows(rows, b, system.limits.threads)
             self.state_so_far = state = state.merge(part) if state.n_rows else part
             self.n_done += 1
         self.compressing = False
@@ -127,7 +128,7 @@ class AllRows:
         """Return ``A'(b - A x)`` and the squared norm of each residual; make one pass."""
         slope, squares = np.zeros_like(x), np.zeros(x.shape[1])
         for rows, b in _blocks(self.system, whole=self.state_so_far is None):
-            more, further = slopes_at(rows, b, x, self.system.threads)
+            more, further = slopes_at(rows, b, x, self.system.limits.threads)
             slope, squares = slope + more, squares + further
         return slope, squares
 
@@ -187,7 +188,7 @@ def by_lapack(system: System, x0: np.ndarray, tolerance: Tolerance, *, by_qr: bo
     n, rows, starts = system.n_rows, system.source.as_matrix(), np.atleast_2d(x0)
     rows = rows.toarray() if isinstance(system.rows, CSRRows) else rows
     rows, b = rows.astype(float, copy=False), system.b.reshape(n, -1)
-    found = fit(rows, b, starts, system.damp, tolerance, system.threads, by_qr=by_qr)
+    found = fit(rows, b, starts, system.damp, tolerance, system.limits.threads, by_qr=by_qr)
     if found is None:
         find_odd_rows(system, np.arange(n))  # raises, unless all are zero or only sums leave the range
         return None

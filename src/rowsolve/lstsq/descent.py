@@ -38,7 +38,8 @@ from rowsolve.parallel.blas import blas_threads
 from rowsolve.parallel.pool import run_as_one
 from rowsolve.parallel.vectors import norm, norms, products
 from rowsolve.policy.thresholds import GRADIENT_ROUNDING, ROUNDED, SHORTEST_PROBE
-from rowsolve.problem.system import WORK_OF_A_BURST, Piece, System
+from rowsolve.problem.reader import WORK_OF_A_BURST, Piece
+from rowsolve.problem.system import System
 
 __all__ = ["Descent"]
 
@@ -199,13 +200,13 @@ class Descent:
         steps = _STEPS_AT_ONCE
         if not self.fresh:  # they are known to be needed
             steps = max(steps, min(_MOST_STEPS, int(_WORTH_A_CALL / numbers)))
-        return int(min(steps, (system.counter.max_rows - system.rows_read) / system.n_rows))
+        return int(min(steps, (system.counter.max_rows - system.counter.rows_read) / system.n_rows))
 
     def _take_steps(self, n_steps: int, enough: float) -> list[np.ndarray]:
         """Take up to `n_steps` in a kernel that does the same as `step`."""
         system, started, p = self.system, self.system.clock.elapsed, self.system.n_columns
         numbers = system.n_rows * system.entries_per_row
-        n_threads = system.threads_for(n_steps * numbers)
+        n_threads = system.limits.threads_for(n_steps * numbers)
         course, sums = step_workspace(n_threads, n_steps, p)
         course.vectors[0, 0] = self.at, self.slope, self.direction
         residual_sq, last_step = self.residual_sq[0], self.last_step[0]
@@ -420,7 +421,7 @@ class Descent:
         for piece in system.pieces(times_used, skip=n_done):
             parts.clear()
             work = piece.n_rows * system.entries_per_row * times_used
-            if alone and system.threads_for(work) == 1:  # nothing to add up
+            if alone and system.limits.threads_for(work) == 1:  # nothing to add up
                 b = piece.of(system.b)
                 add_gradients(piece.rows, b, weight, piece.start, piece.stop, vectors, gradients, squares)
             else:

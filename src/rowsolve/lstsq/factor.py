@@ -30,7 +30,8 @@ from rowsolve.lstsq.triangle import Triangle, triangulate
 from rowsolve.parallel.blas import blas_threads
 from rowsolve.parallel.vectors import norm, norms
 from rowsolve.policy.prices import QR_PER_PRODUCT
-from rowsolve.problem.system import Part, System
+from rowsolve.problem.reader import Part
+from rowsolve.problem.system import System
 
 __all__ = [
     "Factor",
@@ -248,7 +249,7 @@ def factor_of(system: System, order: np.ndarray) -> Factor:
     system.clock.make_sure_of_time(products_of_gram(system, order.size) + p**3 / 3)
     gram = _gram(system, order) if order.size >= p or damp else None
     if gram is not None:
-        with blas_threads(p**3 / 6, system.threads):
+        with blas_threads(p**3 / 6, system.limits.threads):
             found = factor_gram(gram, damp)
             if found is not None:
                 rows, columns = stand_for * found.rows(), found.columns
@@ -258,7 +259,7 @@ def factor_of(system: System, order: np.ndarray) -> Factor:
                 if _is_null(system, order, factor):
                     return factor
     system.clock.make_sure_of_time(QR_PER_PRODUCT * (order.size * float(p) ** 2 + 2.0 * float(p) ** 3))
-    with blas_threads(order.size * float(p) ** 2, system.threads):
+    with blas_threads(order.size * float(p) ** 2, system.limits.threads):
         return _by_qr(system, order, damp, stand_for)
 
 
@@ -331,7 +332,7 @@ def _gram(system: System, order: np.ndarray) -> np.ndarray | None:
             add_gram(part.rows, part.order, gram)
         else:
             for rows in gather(part, p):
-                gram += compress(rows, np.empty((len(rows), 0)), system.threads).gram
+                gram += compress(rows, np.empty((len(rows), 0)), system.limits.threads).gram
     trace = float(gram.trace())
     if not math.isfinite(trace):
         find_odd_rows(system, order)
@@ -345,8 +346,8 @@ def _by_qr(system: System, order: np.ndarray, damp: float, stand_for: float) -> 
     p = system.n_columns
     state = Triangle(np.zeros((p, p)), np.zeros((p, 0)), np.zeros(0), 0)  # no right-hand sides
     for part in system.parts(order):
-        for rows in gather(part, p, workspace_bytes=min(_MUCH_ROOM, system.workspace_bytes / 8)):
-            state = state.merge(triangulate(rows, np.empty((len(rows), 0)), system.threads))
+        for rows in gather(part, p, workspace_bytes=min(_MUCH_ROOM, system.limits.workspace_bytes / 8)):
+            state = state.merge(triangulate(rows, np.empty((len(rows), 0)), system.limits.threads))
     triangle = state.damped(damp).triangle if damp else state.triangle[: order.size]
     if not np.isfinite(triangle).all():
         find_odd_rows(system, order)
@@ -384,4 +385,4 @@ def find_odd_rows(system: System, order: np.ndarray) -> None:
     for part in system.parts(order):
         zero, out = np.zeros(system.n_columns), np.empty(part.order.size)
         distances(part.rows, part.of(system.facts.b_magnitude), part.order, zero, out, 0.0, system.counter.flagged_rows)
-    system.look_at_odd_rows()
+    system.check_flagged()

@@ -17,7 +17,8 @@ from rowsolve.kernels.gradient import add_gradients
 from rowsolve.lstsq.factor import gather
 from rowsolve.parallel.blas import blas_threads
 from rowsolve.policy.least_squares import LOOK_BLOCK, LOOK_SHARE
-from rowsolve.problem.system import Piece, System
+from rowsolve.problem.reader import Piece
+from rowsolve.problem.system import System
 
 __all__ = [
     "OUTLIERS", "SPECTRUM", "Outliers", "Shared", "Spectrum", "look_at_spectrum", "outliers_of",

@@ -87,7 +87,7 @@ class ClusterBlock(Oblivious):
 
     def prepare(self, system, rng):
         """Cluster the rows (one pass) and partition them into blocks, unless they are stored in such blocks."""
-        known = system.arrangement
+        known = system.source.arrangement
         paper = self.pairing == "across" and self.metric == "direction"
         if known is not None and paper and known.n_clusters == self.n_clusters:
             plan = _Plan(system, self.n_clusters)

@@ -181,7 +181,7 @@ class Deflated(Oblivious):
 
     def prepare(self, system, rng):
         """Find the known equations, unless they are stored with the rows: cluster or combine a sample of the rows."""
-        stored = system.arrangement
+        stored = system.source.arrangement
         if self.source == "clusters" and stored is not None and self._fits(stored):
             equations, count = _of_unit_norm(stored.centroids, stored.targets), stored.n_clusters
             eps = EPS_OF_A_SUM * system.n_rows

@@ -49,12 +49,12 @@ class Direct(StepMethod):
 
     def steps(self, system, x0, tolerance, rng, probe=None):
         """Yield a single step."""
-        system.make_sure_of_room(8.0 * SQUARES * system.n_columns**2, "a factor of a sample of the rows")
+        system.limits.make_sure_of_room(8.0 * SQUARES * system.n_columns**2, "a factor of a sample of the rows")
         with np.errstate(all="ignore"):  # an x that overflows has an infinite error
             step = None
             system.clock.make_sure_of_time(system.n_columns**3)  # LU, and solves with many vectors
             if system.n_rows >= system.n_columns + _SPARE:
-                with blas_threads(system.n_columns**3 / 3, system.threads):
+                with blas_threads(system.n_columns**3 / 3, system.limits.threads):
                     step = _square(system, x0, tolerance, rng)
             step = step or _overdetermined(system, x0, tolerance, rng)
         yield step

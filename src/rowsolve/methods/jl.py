@@ -140,7 +140,7 @@ def prepare_sketched(method, system, rng, groups, clusters) -> SketchedPlan:
     plan.n_candidates, plan.origin = n_candidates, np.zeros(p)
     plan.targets = np.zeros(0) if clusters is None else clusters.targets
     n, k = system.n_rows, plan.targets.size
-    system.make_sure_of_room(8.0 * n * (size + k + _BESIDES), "a sketch of all rows")
+    system.limits.make_sure_of_room(8.0 * n * (size + k + _BESIDES), "a sketch of all rows")
     plan.phi, plan.centroids = zeros_for_vectors(system.rows, size, p), zeros_for_vectors(system.rows, k, p)
     plan.phi[:] = rng.standard_normal((size, p)) / math.sqrt(size)
     if clusters is not None:

@@ -134,8 +134,8 @@ class Oblivious(RowMethod):
 
     def _in_chains(self, plan):
         system = plan.system
-        if system.n_rhs == 1 and chains_pay(self, system.n_columns, system.entries_per_row, system.threads):
-            plan.chains = Chains(plan, system.threads)
+        if system.n_rhs == 1 and chains_pay(self, system.n_columns, system.entries_per_row, system.limits.threads):
+            plan.chains = Chains(plan, system.limits.threads)
         return plan
 
     @abstractmethod
@@ -287,7 +287,7 @@ def _project_many(system: System, rows: Any, b: np.ndarray, b_magnitude, order, 
         sizes = np.full(-(-order.size // at_once), at_once)
         sizes[-1:] = order.size - at_once * (sizes.size - 1)
     work = order.size * system.entries_per_row * len(iterates)
-    share = 2 * -(-len(iterates) // (2 * system.threads_for(work)))
+    share = 2 * -(-len(iterates) // (2 * system.limits.threads_for(work)))
     parts = list(pairwise([*range(0, len(iterates), share), len(iterates)]))
     flags = np.full((len(parts), 3), -1)
 

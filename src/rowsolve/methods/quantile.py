@@ -109,7 +109,7 @@ class Quantile(RowMethod):
         found = np.empty(order.size)
         distances(system.rows, system.b, order, x, found, 1.0 / system.facts.norm_b, system.counter.flagged_rows)
         system.counter.add(order.size)
-        system.look_at_odd_rows()
+        system.check_flagged()
         first = float(np.quantile(found[found > 0.0], self.quantile)) if found.any() else 0.0
         pace = 2.0 * max(PACE, min(FAST_PACE / system.n_columns, 1.0))  # of squares
         up, down = math.exp(pace * self.quantile), math.exp(-pace * (1.0 - self.quantile))

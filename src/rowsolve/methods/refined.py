@@ -38,7 +38,8 @@ from rowsolve.policy.least_squares import (
 )
 from rowsolve.policy.prices import BEGIN, FACTOR_PRODUCT, SMALL_BOX, SQUARES
 from rowsolve.problem.clock import TooLong
-from rowsolve.problem.system import Part, System
+from rowsolve.problem.reader import Part
+from rowsolve.problem.system import System
 
 __all__ = ["Refined"]
 
@@ -98,7 +99,7 @@ class Refined(StepMethod):
                 "use preconditioner='auto', 'none' or 'all'."
             )
         if self.preconditioner in ("sample", "all"):
-            system.make_sure_of_room(8.0 * SQUARES * system.n_columns**2, "a factor of the rows")
+            system.limits.make_sure_of_room(8.0 * SQUARES * system.n_columns**2, "a factor of the rows")
         return _Steps(self, system, x0, tolerance, rng, probe)
 
     def takes_all(self, system: System, digits: float) -> bool:

@@ -135,13 +135,13 @@ def cluster_stream(sample: System, pieces: Iterable[System], n_clusters: int, rn
     for piece in pieces:
         labels.append(np.empty(piece.n_rows, np.int64))
         moving.take(piece, piece.rows, piece.facts.b_magnitude, rng.permutation(piece.n_rows), labels[-1])
-        piece.look_at_odd_rows()
+        piece.check_flagged()
     return moving.clusters(np.concatenate(labels))
 
 
 def _cluster_stored(system, n_clusters, rng, metric, rate) -> Clusters:
     """Do the same for rows that are not in memory: chunk by chunk in order, in random order within a chunk."""
-    wanted = min(system.n_rows, sample_size(n_clusters), system.rows_at_once)
+    wanted = min(system.n_rows, sample_size(n_clusters), system.reader.rows_at_once)
     for part in system.parts(system.sample(wanted, rng)[0]):  # there is but one
         b = part.of(system.facts.b_magnitude)
         moving = _Moving(system, part.rows, b, part.order, n_clusters, rng, metric, rate)
@@ -207,7 +207,7 @@ def _take_batch(system, rows, b, order, code, found, k, labels) -> None:
         lambda start, stop, flagged: label_rows(rows, b, order, start, stop, code, found, k, labels, scales, flagged),
         0, order.size, numbers * (1 + k / 12),
     )  # fmt: skip
-    n_parts = min(k, system.threads_for(numbers))
+    n_parts = min(k, system.limits.threads_for(numbers))
     move = partial(move_centroids, rows, b, order, 0, order.size, 0.0, found, labels, scales)
     run_together([partial(move, part, n_parts) for part in range(n_parts)])
 
@@ -219,7 +219,7 @@ def _patterns(system, metric) -> tuple[CSRRows, np.ndarray]:
             f"`metric={metric!r}` compares the patterns of sparse rows, but `A` is dense. Try 'direction', or pass "
             "`scipy.sparse.csr_array(A)`."
         )
-    system.make_sure_finite()  # which cannot be seen from the patterns
+    system.reader.flagged.check_all()  # which cannot be seen from the patterns
     ones = (system.rows.data != 0).astype(float)
     rows = CSRRows(frozen(ones), system.rows.indices, system.rows.indptr)
     counts = np.concatenate([[0.0], np.cumsum(ones)])
@@ -231,7 +231,7 @@ def _seed(system, rows, b, sample, code, rng, found) -> int:
     far = np.empty(sample.size)
     distances_to_none(rows, b, sample, code, far, system.counter.flagged_rows)
     system.counter.add(sample.size)
-    system.look_at_odd_rows()
+    system.check_flagged()
     least = PARALLEL * far.max()
     tries = 2 + int(math.log(found.target.size))
     work = sample.size * system.entries_per_row * (1 + tries / 12)

@@ -85,7 +85,7 @@ def first_choice(system: System, rtol: float, rows_allowed: float = math.inf) ->
     if tiny:
         return Choice(SMALL, all_rows)
     if system.stored and not _is_sparse(system) and _can_be_factored(system):
-        if system.sample_is_a_pass and rows_allowed >= n:
+        if system.reader.sample_is_a_pass and rows_allowed >= n:
             return Choice("Reading a sample would take as long as reading all rows: ", Refined("all"))
         return Choice("The rows are not in memory, so as few as possible were read: ", Direct())
     few = not _is_sparse(system) and p <= _few_columns(system)
@@ -182,7 +182,7 @@ def _few_columns(system: System) -> int:
 
 def _has_room(system: System) -> bool:
     """Return whether a factor fits in the workspace."""
-    return 8.0 * SQUARES * system.n_columns**2 <= system.workspace_bytes
+    return 8.0 * SQUARES * system.n_columns**2 <= system.limits.workspace_bytes
 
 
 def _can_be_factored(system: System) -> bool:

@@ -83,7 +83,7 @@ def price_of_all(system: System) -> float:
     if makes_a_band(system) and not bounded:
         assert system.facts.layout is not None
         return PAIR * system.facts.row_pairs + prices.band(p, system.facts.layout.width)
-    if p > _LARGEST or 8.0 * SQUARES * p * p > system.workspace_bytes:
+    if p > _LARGEST or 8.0 * SQUARES * p * p > system.limits.workspace_bytes:
         return math.inf
     if wide:
         return orthogonal(n, p) if has_time_for_qr(system) else math.inf
@@ -92,7 +92,7 @@ def price_of_all(system: System) -> float:
         price = dense_gram_of_sparse(n_pairs, p)
     else:
         price = gram(n, p)
-    price += p**2 * k * PRODUCT + price_of_passes(system, 2.0 if system.slow_to_read else 1.0)
+    price += p**2 * k * PRODUCT + price_of_passes(system, 2.0 if system.reader.slow else 1.0)
     products = n * system.entries_per_row * (system.entries_per_row if isinstance(system.rows, CSRRows) else p / 2)
     return price if system.clock.has_time_for(products + p**3 / 3) else math.inf
 
@@ -113,7 +113,7 @@ def fits_lapack(system: System) -> bool:
     n, p = system.n_rows, system.n_columns
     products = n * float(p) * min(n, p)
     written = worth_writing_out(n, p) or not isinstance(system.rows, CSRRows)
-    fits = written and products <= _SMALL and 8.0 * _COPIES * n * p <= system.workspace_bytes
+    fits = written and products <= _SMALL and 8.0 * _COPIES * n * p <= system.limits.workspace_bytes
     return not system.stored and fits and has_time_for_qr(system)
 
 
@@ -165,7 +165,7 @@ def price_of_passes(system: System, count: float) -> float:
     """Return the price of so many passes, each with a step of conjugate gradients."""
     n, entries, p = system.n_rows, system.entries_per_row, system.n_columns
     sparse = isinstance(system.rows, CSRRows)
-    return count * a_pass(n * entries, p, system.n_rhs, sparse=sparse, stored=system.slow_to_read)
+    return count * a_pass(n * entries, p, system.n_rhs, sparse=sparse, stored=system.reader.slow)
 
 
 def cheapest_sample(system: System, digits: float, which: str = "auto") -> tuple[int, float]:
@@ -175,7 +175,7 @@ def cheapest_sample(system: System, digits: float, which: str = "auto") -> tuple
     suffice.
     """
     n, p = system.n_rows, system.n_columns
-    fits = p <= _LARGEST and 8.0 * SQUARES * p * p <= system.workspace_bytes and system.bounds is None
+    fits = p <= _LARGEST and 8.0 * SQUARES * p * p <= system.limits.workspace_bytes and system.bounds is None
     sparse = isinstance(system.rows, CSRRows)
     fits &= not sparse or which == "sample"  # a sample of sparse rows has columns without an entry
     samples = [m for m in (4 * p, 8 * p, 16 * p, 32 * p) if m < n and fits and which != "all"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from rowsolve.checkpoint.state import check_keys, number
@@ -44,6 +46,15 @@ class Clock:
         self.started += seconds
         self.deadline += seconds
         self.paused += seconds
+
+    @contextmanager
+    def without_deadline(self) -> Iterator[None]:
+        """Have no deadline in this context; afterwards there is the same as before, moved by the pauses meanwhile."""
+        deadline, paused, self.deadline = self.deadline, self.paused, math.inf
+        try:
+            yield
+        finally:
+            self.deadline = deadline + self.paused - paused
 
     def check(self) -> None:
         """Raise `OutOfTime` if the deadline has passed."""

@@ -39,7 +39,7 @@ class RowCounter:
         The number of rows that may be read in total, for methods that read many without interruption.
     flagged_rows : ndarray of 3 integers
         The last row of each kind that kernels flag (see `kernels.rows`), or -1.
-    contradiction : int or None
+    inconsistent_row : int or None
         A row of zeros with a nonzero b, if one has been read.
     all_checked : bool
         Whether all numbers are known to be finite, from a check beforehand or from a pass.
@@ -48,7 +48,7 @@ class RowCounter:
     def __init__(self, n_rows: int, *, all_checked: bool) -> None:
         self.rows_read, self.max_rows, self.all_checked = 0, math.inf, all_checked
         self.flagged_rows = np.full(3, -1)
-        self.contradiction: int | None = None
+        self.inconsistent_row: int | None = None
         self._used = np.zeros(n_rows, dtype=bool)
         self._listener: Callable[[], Any] = _nothing
 
@@ -96,16 +96,16 @@ class RowCounter:
         """Call the listener."""
         self._listener()
 
-    def note_contradiction(self, row: int | None) -> None:
+    def note_inconsistent_row(self, row: int) -> None:
         """Note a row of zeros with a nonzero b, unless one is known."""
-        if self.contradiction is None:
-            self.contradiction = row
+        if self.inconsistent_row is None:
+            self.inconsistent_row = row
 
     saved: ClassVar[dict[str, Kind]] = {
         "all_checked": flag,
         "rows_read": integer(),
         "flagged_rows": array(3, dtype=np.int64),
-        "contradiction": optional(row_number),
+        "inconsistent_row": optional(row_number),
         "_used": bits,
     }
     derived: ClassVar[tuple[str, ...]] = ("max_rows", "_listener")

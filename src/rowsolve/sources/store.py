@@ -193,6 +193,10 @@ class Store(ABC):
             first, last = start // self.chunk * self.chunk, min(-(-stop // self.chunk) * self.chunk, self.shape[0])
             self.bytes_read += (last - first) * self.stored_bytes_per_row
 
+    def add_bytes(self, before: float) -> None:
+        """Add the bytes that an earlier run has read to `bytes_read`."""
+        self.bytes_read += before
+
     def take(self, order: np.ndarray) -> Any:
         """Return the rows with these indices, in this order; each chunk is read once."""
         rows = self._viewable(self.shape[0])
