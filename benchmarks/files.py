@@ -79,7 +79,7 @@ def ours(folder: Path, ending: str, case: str, memory: str) -> dict[str, Any]:
     """Solve with rowsolve, after imports and compilation."""
     for method in ("direct", "refined"):
         rowsolve.solve(folder / f"tiny.{ending}", np.arange(float(TINY[0])), method, rng=0)
-    _say_ready()
+    _print_ready()
     solution = rowsolve.solve(folder / f"A.{ending}", folder / f"{case}.npy", rtol=ERROR, memory=memory, rng=0)
     return {
         "x": solution.x.tolist(), "seconds": solution.seconds, "bytes": solution.bytes_read,
@@ -93,7 +93,7 @@ def lsqr(folder: Path, case: str, setting: float) -> dict[str, Any]:
 
     A, b = np.load(folder / "A.npy", mmap_mode="r"), np.load(folder / f"{case}.npy")
     linalg.lsqr(np.eye(4)[:, :2], np.ones(4))
-    _say_ready()
+    _print_ready()
     started = time.perf_counter()
     finish = LSQR().run(A, b, setting, 3600.0)
     return {
@@ -163,7 +163,7 @@ def take_turns(folder: Path, ending: str, memory: str) -> dict[str, Any]:
     """Return the minimum times of the library and of a pass of rowsolve, or the error if the memory is too small."""
     read_once(folder / f"tiny.{ending}")
     pass_over(folder / f"tiny.{ending}", memory)
-    _say_ready()
+    _print_ready()
     calls: dict[str, Callable[[Path], None]] = {"library": read_once, "pass": lambda path: pass_over(path, memory)}
     found: dict[str, list[float]] = {name: [] for name in calls}
     try:
@@ -207,7 +207,7 @@ def passes_as_table(found: dict[str, Any]) -> Table:
     return table
 
 
-def _say_ready() -> None:
+def _print_ready() -> None:
     print("ready", flush=True)
 
 
@@ -218,14 +218,14 @@ def watched(*arguments: str) -> dict[str, Any]:
         assert process.stdout is not None
         process.stdout.readline()  # printed when the process is ready
         before = peak = _anonymous(process.pid)
-        while process.poll() is None and not _has_said(process):
+        while process.poll() is None and not _has_output(process):
             peak = max(peak, _anonymous(process.pid))
             time.sleep(POLL)
         found = json.loads(process.stdout.read())
     return {**found, "before": before, "peak": peak}
 
 
-def _has_said(process: subprocess.Popen[str]) -> bool:
+def _has_output(process: subprocess.Popen[str]) -> bool:
     import select
 
     return bool(select.select([process.stdout], [], [], 0.0)[0])
@@ -285,26 +285,26 @@ def main() -> None:
     parser.add_argument("--lsqr", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--passes", action="store_true", help="compare one pass with the library of each format")
     parser.add_argument("--turns", nargs=3, help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.ours or asked.lsqr or asked.turns:
-        print(json.dumps(in_a_process_of_its_own(asked)))
+    args = parser.parse_args()
+    if args.ours or args.lsqr or args.turns:
+        print(json.dumps(measure_here(args)))
         return
-    path = RESULTS / ("files-quick.json" if asked.quick else "files.json")
+    path = RESULTS / ("files-quick.json" if args.quick else "files.json")
     before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    with tempfile.TemporaryDirectory(dir=asked.folder) as name:
-        result = passes(Path(name), quick=asked.quick) if asked.passes else solves(Path(name), quick=asked.quick)
+    with tempfile.TemporaryDirectory(dir=args.folder) as name:
+        result = passes(Path(name), quick=args.quick) if args.passes else solves(Path(name), quick=args.quick)
     # The results of the other kind are kept.
-    kept = {**before, "passes": result} if asked.passes else {**result, "passes": before.get("passes")}
+    kept = {**before, "passes": result} if args.passes else {**result, "passes": before.get("passes")}
     path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-    Console(highlight=False).print(passes_as_table(result) if asked.passes else as_table(result))
+    Console(highlight=False).print(passes_as_table(result) if args.passes else as_table(result))
 
 
-def in_a_process_of_its_own(asked: argparse.Namespace) -> dict[str, Any]:
+def measure_here(args: argparse.Namespace) -> dict[str, Any]:
     """Return the results of the measurement in this process, whose memory another process observes."""
-    folder = Path((asked.ours or asked.lsqr or asked.turns)[0])
-    if asked.turns:
-        return take_turns(folder, *asked.turns[1:])
-    return ours(folder, *asked.ours[1:]) if asked.ours else lsqr(folder, asked.lsqr[1], float(asked.lsqr[2]))
+    folder = Path((args.ours or args.lsqr or args.turns)[0])
+    if args.turns:
+        return take_turns(folder, *args.turns[1:])
+    return ours(folder, *args.ours[1:]) if args.ours else lsqr(folder, args.lsqr[1], float(args.lsqr[2]))
 
 
 def solves(folder: Path, *, quick: bool) -> dict[str, Any]:

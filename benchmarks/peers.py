@@ -157,7 +157,7 @@ def field(A: Any, b: np.ndarray, truth: np.ndarray) -> tuple[list[Found], dict[s
         elif peer.expected(A) > min(LONGEST, FAR * best):
             out[name] = f"about {peer.expected(A):.2g} s expected"
         else:
-            one = looked_at(name, peer, A, b, truth, limit=min(LONGEST, max(FAR * best, 0.05)))
+            one = find_setting(name, peer, A, b, truth, limit=min(LONGEST, max(FAR * best, 0.05)))
             found, out = ([*found, one], out) if isinstance(one, Found) else (found, {**out, name: one})
     near = close(found)
     return near, {**out, **{one.name: f"took {one.seconds:.2g} s" for one in found if one not in near}}
@@ -169,7 +169,7 @@ def close(found: list[Found]) -> list[Found]:
     return [one for one in found if one.seconds <= max(APART * best, best + 5e-4)]
 
 
-def looked_at(name: str, peer: Peer, A: Any, b: np.ndarray, truth: np.ndarray, *, limit: float) -> Found | str:
+def find_setting(name: str, peer: Peer, A: Any, b: np.ndarray, truth: np.ndarray, *, limit: float) -> Found | str:
     """Return the setting of a peer that reaches the error, or the reason why it is excluded."""
     if name.startswith("splu") and not within(lambda: peer.solve(A, b, None), max(limit, 0.3)):
         return f"more than {max(limit, 0.3):.2g} s, or a singular factor"

@@ -140,33 +140,33 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, help="threads of each solver (default: all cores; with --quick 1)")
     parser.add_argument("--repeats", type=int, help="runs of each solver (default: 10; with --quick 3)")
     parser.add_argument("--limit", type=float, help="time limit of a run in seconds (default: 60; with --quick 0.3)")
-    asked = parser.parse_args()
-    if any(one is not None and one <= 0 for one in (asked.threads, asked.repeats, asked.limit)):
+    args = parser.parse_args()
+    if any(one is not None and one <= 0 for one in (args.threads, args.repeats, args.limit)):
         parser.error("--threads, --repeats and --limit must be above 0.")
-    return asked
+    return args
 
 
 def main() -> int:
     """Run the races, write and print the results; return the exit code."""
-    asked, console = arguments(), Console(highlight=False)
-    if asked.list:
+    args, console = arguments(), Console(highlight=False)
+    if args.list:
         show_cases(console)
         return 0
     try:
-        cases = chosen(asked.case)
+        cases = chosen(args.case)
     except ValueError as error:
         console.print(f"error: {error}", style="red", markup=False)
         return 2
-    path = RESULTS / ("race-quick.json" if asked.quick else "race.json")
-    results = load(path) if asked.case else []
-    repeats, limit, threads = (3, 0.3, 1) if asked.quick else (10, 60.0, available_cores())
-    rules = Rules(repeats=asked.repeats or repeats, limit=asked.limit or limit, threads=asked.threads or threads)
+    path = RESULTS / ("race-quick.json" if args.quick else "race.json")
+    results = load(path) if args.case else []
+    repeats, limit, threads = (3, 0.3, 1) if args.quick else (10, 60.0, available_cores())
+    rules = Rules(repeats=args.repeats or repeats, limit=args.limit or limit, threads=args.threads or threads)
     for case in cases:
-        why_not = case.why_not(quick=asked.quick)
+        why_not = case.why_not(quick=args.quick)
         if why_not:
             console.print(f"{case.name}: skipped, {why_not}", markup=False)
             continue
-        results = merged(results, [run_case(case, rules, quick=asked.quick, console=console)])
+        results = merged(results, [run_case(case, rules, quick=args.quick, console=console)])
         save(results, path)  # after each case, so that an interrupted run keeps its results
     console.print(table_of(results))
     for words in filter(None, (growth_in_words(results), *_absent(results))):

@@ -87,8 +87,8 @@ def badness(result: Result, way: str) -> tuple[bool, float]:
 def worst_of(results: list[Result], way: str) -> list[str]:
     """Return about three lines for each of the worst draws: the system, the times, and the decision of `auto`."""
     lines = []
-    asked = [one for one in results if way in one["seconds"]]
-    for one in sorted(asked, key=lambda one: badness(one, way))[:WORST]:
+    some = [one for one in results if way in one["seconds"]]
+    for one in sorted(some, key=lambda one: badness(one, way))[:WORST]:
         ratio, name, theirs, ours = ratio_of(one, way)
         wrong = f"WRONG: error {one['error']:.1e}; " if one["wrong"] else ""
         lines.append(f"{one['index']:>5} {one['family']} {one['what']}  ratio {ratio:.3g}")

@@ -74,12 +74,12 @@ def wild() -> str:
 
 def after_a_product(results: list[wild_report.Result]) -> list[str]:
     """Return a paragraph on the systems that were also solved right after a matrix product; empty if none were."""
-    asked = [one for one in results if "product" in one["seconds"]]
-    ratios = wild_report.ratios_of(asked, "product")
+    some = [one for one in results if "product" in one["seconds"]]
+    ratios = wild_report.ratios_of(some, "product")
     if not ratios.size:
         return []
     shares = ", ".join(f"at least {least:g} in {np.mean(ratios >= least):.0%}" for least in (0.8, 0.5))
-    small = " ".join(wild_report.small_in_words(asked, "product"))
+    small = " ".join(wild_report.small_in_words(some, "product"))
     median = f"median {np.median(ratios):.2g}, {shares}. {small}"
     return ["", f"Right after a matrix product by numpy, whose threads are then still spinning: {median}"]
 
