@@ -23,7 +23,6 @@ from threadpoolctl import threadpool_limits
 import rowsolve
 from rowsolve.experiments.problems import gaussian_system
 from rowsolve.lstsq.state import compress
-from rowsolve.methods.oblivious import Chains
 from rowsolve.parallel.pool import available_cores
 from rowsolve.problem.system import System
 from rowsolve.race.machine import describe
@@ -55,7 +54,7 @@ def steps_of(method: rowsolve.Method, A: np.ndarray, b: np.ndarray, threads: int
     system, rng = System(open_rows(A), b, threads=threads), np.random.default_rng(0)
     plan, iterates, drops = method.prepare(system, rng), np.zeros((2, A.shape[1])), np.empty(2)
     if threads > 1:
-        plan.chains = Chains(plan, threads)
+        plan.distribute(threads)
 
     def take(n: int) -> int:
         iterates[:] = [[0.0], [1.0]]

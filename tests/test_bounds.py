@@ -20,7 +20,7 @@ from rowsolve.problem.system import System
 from rowsolve.sources import open_rows
 
 INF = np.inf
-ABLE = sorted(name for name, method in rowsolve.METHODS.items() if method.can.bounds)
+ABLE = sorted(name for name, method in rowsolve.METHODS.items() if method().can.bounds)
 UNABLE = sorted(set(rowsolve.METHODS) - set(ABLE))
 ROW_METHODS = [name for name in ABLE if issubclass(rowsolve.METHODS[name], RowMethod)]
 STORES = pytest.mark.parametrize("store", [np.asarray, sparse.csr_array], ids=["dense", "csr"])

@@ -11,7 +11,7 @@ import rowsolve
 from rowsolve import Status
 from rowsolve.methods.base import RowMethod
 
-MANY = sorted(name for name, method in rowsolve.METHODS.items() if method.can.many_b)
+MANY = sorted(name for name, method in rowsolve.METHODS.items() if method().can.many_b)
 OTHERS = sorted(set(rowsolve.METHODS) - set(MANY))
 ROW_METHODS = [name for name in MANY if issubclass(rowsolve.METHODS[name], RowMethod)]
 STORES = pytest.mark.parametrize("store", [np.asarray, sparse.csr_array], ids=["dense", "csr"])

@@ -67,7 +67,7 @@ _HOMES = {
     ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_PUBLIC_MODULES = ("theory",)
+_PUBLIC_MODULES = ("testing", "theory")
 
 __all__ = [
     "JL",

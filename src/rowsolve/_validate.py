@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from rowsolve.kernels.rows import DenseRows, frozen, write_out
-from rowsolve.methods import METHODS, Method, Refined
+from rowsolve.methods import METHODS, Method
 from rowsolve.methods.base import positive_integer
 from rowsolve.parallel.memory import free_memory
 from rowsolve.parallel.pool import available_cores, run_together
@@ -186,12 +186,17 @@ def written_out(source: Source, threads: int) -> Source:
     return replace(source, rows=DenseRows(frozen(values)), entries_per_row=float(p), matrix=None)
 
 
+def _methods_with(capability: str) -> str:
+    """Return the names of the methods with a capability, quoted."""
+    return ", ".join(repr(name) for name, each in METHODS.items() if getattr(each().can, capability))
+
+
 def make_sure_of_storage(source: Source, method: Method | None) -> None:
     """Raise ValueError if the rows are read from a file in chunks and `method` needs all of them in memory."""
     if not isinstance(source, StoredRows):
         return
     if method is not None and not method.can.stored:
-        able = ", ".join(repr(name) for name, each in METHODS.items() if each.can.stored)
+        able = _methods_with("stored")
         size = 2e-6 * source.shape[0] * source.store.bytes_per_row
         raise ValueError(
             f"method {method.name!r} needs all rows in memory, for which `memory` is too small. Try 'auto' or one of "
@@ -202,10 +207,10 @@ def make_sure_of_storage(source: Source, method: Method | None) -> None:
 def damp_of(damp: Any, method: Method | None) -> float:
     """Return `damp`; raise ValueError unless it is finite, at least 0 and supported by `method`."""
     number = at_least_zero("damp", damp)
-    if number > 0.0 and method is not None and not isinstance(method, Refined):
+    if number > 0.0 and method is not None and not method.can.damp:
         raise ValueError(
             f"method {method.name!r} does not support `damp`, which asks for a damped least-squares solution. "
-            "Try 'refined' or 'auto'."
+            f"Try {_methods_with('damp')} or 'auto'."
         )
     return number
 
@@ -229,7 +234,7 @@ def bounds_of(bounds: Any, n_columns: int, sides: np.ndarray, method: Method | N
     if np.isinf(low).all() and np.isinf(high).all():
         return None
     if method is not None and not method.can.bounds:
-        able = ", ".join(repr(name) for name, each in METHODS.items() if each.can.bounds)
+        able = _methods_with("bounds")
         raise ValueError(f"method {method.name!r} does not support `bounds`. Try 'auto' or one of {able}.")
     if sides.ndim > 1:
         raise ValueError(
@@ -273,7 +278,7 @@ def method_of(method: Any, sides: np.ndarray) -> Method | None:
     """Return the method to run, or None for ``"auto"``; raise if it does not support several right-hand sides."""
     found = _method_of(method)
     if found is not None and sides.ndim > 1 and not found.can.many_b:
-        able = ", ".join(repr(name) for name, each in METHODS.items() if each.can.many_b)
+        able = _methods_with("many_b")
         raise ValueError(
             f"method {found.name!r} requires a single right-hand side, got {sides.shape[1]} (the columns of `b`). "
             f"Try 'auto' or one of {able}, or solve for each column separately."

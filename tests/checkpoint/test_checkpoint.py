@@ -90,7 +90,7 @@ def check_resumes(path, args, options, places=(2, 4, 7, 12, 30)):
 
 @pytest.mark.parametrize(
     ("method", "where"),
-    [(name, "memory") for name in METHODS] + [(name, "stored") for name in METHODS if METHODS[name].can.stored],
+    [(name, "memory") for name in METHODS] + [(name, "stored") for name in METHODS if METHODS[name]().can.stored],
 )
 def test_every_method__resumes_with_the_same_bits(method, where, tmp_path):
     options = {"rng": 0, "threads": 1, "rtol": 1e-9, "max_passes": 60}

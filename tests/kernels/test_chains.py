@@ -10,14 +10,15 @@ from conftest import JIT
 
 import rowsolve
 from rowsolve.kernels import rounds
-from rowsolve.methods.oblivious import ONE_BY_ONE, Chains, ObliviousPlan
+from rowsolve.methods.drawing import ONE_BY_ONE
+from rowsolve.methods.oblivious import ObliviousPlan
 from rowsolve.problem.system import System
 from rowsolve.sources import open_rows
 
 
 def plan_with_chains(A, b, n_chains, per_round, block_size=1):
     plan = ObliviousPlan(System(open_rows(A), b, threads=n_chains), block_size)
-    plan.chains = Chains(plan, n_chains)
+    plan.distribute(n_chains)
     plan.chains.units_of_a_round = per_round
     return plan
 

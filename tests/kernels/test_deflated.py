@@ -8,7 +8,8 @@ from rowsolve.kernels.blocks import block_workspace, project_blocks
 from rowsolve.kernels.deflated import find_parts, lift, lower, write_unit_rows
 from rowsolve.kernels.rows import PARALLEL, DeflatedRows, RowFlag, zeros_for_vectors
 from rowsolve.kernels.sweep import sweep
-from rowsolve.methods.oblivious import ONE_BY_ONE, Chains, ObliviousPlan
+from rowsolve.methods.drawing import ONE_BY_ONE
+from rowsolve.methods.oblivious import ObliviousPlan
 from rowsolve.problem.system import System
 from rowsolve.sources import open_rows
 
@@ -104,7 +105,8 @@ def test_blocks_of_deflated_rows__match_naive(store):
 def test_chains_of_deflated_rows__match_naive_and_return_exact_drops(store, n_chains):
     case = Deflation(store, seed=5)
     plan = ObliviousPlan(System(case.source, case.b, threads=n_chains), n_extra=R)
-    plan.rows, plan.chains = case.rows, Chains(plan, n_chains)
+    plan.rows = case.rows
+    plan.distribute(n_chains)
     plan.chains.units_of_a_round = 4
     order, drops = np.random.default_rng(6).permutation(N)[:31], np.empty(2)
     lifted, _ = case.lifted()

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowsolve.kernels.memory import best_with_memory
-from rowsolve.methods.oblivious import ONE_BY_ONE, Directions, ObliviousPlan
+from rowsolve.methods.drawing import ONE_BY_ONE
+from rowsolve.methods.oblivious import ObliviousPlan
 from rowsolve.problem.system import System
 from rowsolve.sources import open_rows
 
@@ -68,7 +69,7 @@ def test_sweep_with_memory__matches_naive_and_returns_exact_drops(store, memory)
     b, order, drops = A @ x_true, rng.permutation(200)[:140], np.empty(2)
     expected = iterates.copy()
     plan = ObliviousPlan(System(open_rows(kept), b))
-    plan.directions = Directions(plan, memory)
+    plan.remember(memory)
     plan.directions.rows_of_a_round = 20
     expected_drops = naive.sweep_with_memory(A, b, order, 7, memory, expected)
     before = np.sum((x_true - iterates[0]) ** 2), np.sum(iterates[1] ** 2)

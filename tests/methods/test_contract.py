@@ -16,7 +16,7 @@ from rowsolve.problem.system import System
 from rowsolve.sources import open_rows
 
 METHODS = sorted(rowsolve.METHODS)
-LEAST_SQUARES = [name for name in METHODS if rowsolve.METHODS[name].can.least_squares]
+LEAST_SQUARES = [name for name in METHODS if rowsolve.METHODS[name]().can.least_squares]
 FACTOR = 3 if JIT else 10  # a burst of the small systems is a few steps only
 ROUNDING = 3e-14  # what is left of the error of a direct method is a matter of luck, and of a bound
 NOT_RANDOM = {"cyclic", "refined"}  # refined: as long as it factors all rows

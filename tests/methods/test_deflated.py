@@ -170,14 +170,14 @@ def test_pack__grows_after_each_traversal_until_it_has_all_rows(monkeypatch):
     A, b, _ = gaussian(40, 5)
     method = Deflated("rows", n_equations=2)
     plan, system, rng = plan_of(A, b, method)
-    assert (plan.n_in_pack, system.counter.rows_read) == (10, 6)  # a sample of three rows an equation
-    order = method.draw(plan, 500, rng)[0]
+    assert (plan.pack.size, system.counter.rows_read) == (10, 6)  # a sample of three rows an equation
+    order = plan.draw(500, rng)[0]
     start, size = 0, 10
     while start + size <= 500:
         part = order[start : start + size]
         assert len(set(part.tolist())) == size
         start, size = start + size, min(40, size + size // 4)
     assert set(order.tolist()) == set(range(40))
-    plan.know(order)
+    plan.inner.find(order)
     np.testing.assert_allclose(plan.rows.parts, A @ np.array(plan.basis).T, atol=1e-12)
     assert system.counter.rows_read == 6  # parts are found when rows are projected on, which counts

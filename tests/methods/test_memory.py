@@ -14,7 +14,8 @@ import rowsolve
 from rowsolve import Status
 from rowsolve.experiments.problems import clustered_system
 from rowsolve.methods import oblivious
-from rowsolve.methods.oblivious import ONE_BY_ONE, Oblivious
+from rowsolve.methods.drawing import ONE_BY_ONE
+from rowsolve.methods.oblivious import Oblivious
 from rowsolve.problem.system import System
 from rowsolve.sources import open_rows
 
@@ -25,7 +26,7 @@ every_method = pytest.mark.parametrize("method", METHODS, ids=lambda method: met
 
 def plan_of(A, b, method):
     system, rng = System(open_rows(A), b), np.random.default_rng(0)
-    return method.prepare(system, rng), rng
+    return method.begin(system, rng), rng
 
 
 def test_memory__is_a_parameter_of_every_oblivious_method_and_checked():
@@ -146,7 +147,7 @@ def test_memory__is_disabled_while_the_system_seems_inconsistent():
     starts, results = np.random.default_rng(3).standard_normal((2, 30)), []
     for method in (UNIFORM, replace(UNIFORM, n_directions=0)):
         plan, rng = plan_of(A, b, method)
-        plan.agreeing = False
+        plan.distrust()
         iterates, drops = starts.copy(), np.empty(2)
         method.advance(plan, iterates, 100, rng, drops)
         results.append((iterates, drops))
@@ -162,7 +163,7 @@ def test_memory__discards_directions_that_increase_the_probe():
     directions = plan.directions
     directions.kept[1, 0] = iterates[1] / np.linalg.norm(iterates[1])  # nothing is less orthogonal to the error
     directions.rows_of_a_round = 40
-    order, plain, plain_drops = UNIFORM.draw(plan, 40, rng)[0], iterates.copy(), np.empty(2)
+    order, plain, plain_drops = plan.draw(40, rng)[0], iterates.copy(), np.empty(2)
     plan.project_once(order, ONE_BY_ONE, plain, plain_drops)
     plan.project(order, ONE_BY_ONE, iterates, drops)
     assert directions.n_followed == 0

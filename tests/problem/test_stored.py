@@ -27,7 +27,7 @@ A, b, X = gaussian(N, P)
 MEMORY = 300_000 if JIT else 150_000
 WIDE, b_of_wide, X_OF_WIDE = gaussian(2000 if JIT else 600, 80 if JIT else 50)  # a sketch of its rows is smaller
 ENOUGH_FOR_A_SKETCH = 1_270_000 if JIT else 475_000
-ABLE = [name for name, method in METHODS.items() if method.can.stored]
+ABLE = [name for name, method in METHODS.items() if method().can.stored]
 UNABLE = [name for name in METHODS if name not in ABLE]
 
 

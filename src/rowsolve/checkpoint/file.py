@@ -73,7 +73,8 @@ class Checkpoint:
             self.trouble = f"The last checkpoint could not be written, {left}: {error}"
             warnings.warn(self.trouble, RuntimeWarning, stacklevel=2)
         now = time.monotonic()
-        self._next = now + max(self._seconds, (now - started) / _MOST_OF_THE_TIME)
+        pause = max(self._seconds, (now - started) / _MOST_OF_THE_TIME)
+        self._next = now + (pause if self._seconds else 0.0)  # 0 seconds: at every opportunity
 
     def _write(self, state: Callable[[], Any], file: IO[bytes]) -> None:
         body = write_archive(state())

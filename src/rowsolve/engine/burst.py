@@ -43,16 +43,15 @@ class Burst:
     def __init__(self, context: Context, stage: Stage, iterates: Iterates, progress: Progress) -> None:
         assert isinstance(stage.method, RowMethod)
         self.context, self._stage, self.iterates, self.progress = context, stage, iterates, progress
-        self._method = stage.method
+        chunked = context.system.stored and stage.method.can.in_chunks
+        self._method = InChunks(stage.method) if chunked else stage.method
         self.bounds = context.system.bounds if stage.method.can.bounds else None
         self.suspects = np.empty(0, np.int64)
         self.plan: Any = None
 
     def prepare(self) -> None:
         """Let the method prepare."""
-        system, rng = self.context.system, self.context.rng
-        chunked = system.stored and self._method.can.in_chunks
-        self.plan = InChunks(self._method, system, rng) if chunked else self._method.begin(system, rng)
+        self.plan = self._method.begin(self.context.system, self.context.rng)
 
     @property
     def rows_allowed(self) -> float:
@@ -66,10 +65,6 @@ class Burst:
         self.progress.record(sum(self.iterates.drops[:-1].tolist()))
         return None if self._is_misled() else self.iterates.verdict
 
-    def set_agreeing(self) -> None:
-        """Allow chains and memory again, which assume a consistent system."""
-        self.plan.agreeing = True
-
     def _is_misled(self) -> bool:
         """Return whether chains or memory may have misled x because the system is inconsistent."""
         return self.plan.takes_shortcuts and any(monitor.suspicious for monitor in self.iterates.monitors)
@@ -81,13 +76,10 @@ class Burst:
         """
         plan, system, values, drops = self.plan, self.context.system, self.iterates.values, self.iterates.drops
         if self._is_misled():
-            plan.agreeing = False
+            plan.distrust()
             self.iterates.judge_anew()
         n_rows = self._rows_of_a_burst()
-        if isinstance(plan, InChunks):
-            order = plan.advance(values, n_rows, self.context.rng, drops)
-        else:
-            order = self._method.advance(plan, values, n_rows, self.context.rng, drops)
+        order = self._method.advance(plan, values, n_rows, self.context.rng, drops)
         if self.suspects.size:
             own = np.zeros_like(drops)
             sweep_rows(system, self.suspects, values, own)
@@ -112,7 +104,7 @@ class Burst:
         It depends on the clock only if there is a deadline, so that results are reproducible for a given seed.
         """
         plan, system, monitor = self.plan, self.context.system, self.iterates.monitor
-        n_chains = plan.chains.n_chains if plan.chains else 1
+        n_chains = plan.n_chains
         rows: float = max(system.n_columns, 64) * min(n_chains, 4)
         if not monitor.bursts.rows and not monitor.estimator.warm:
             # Even well-conditioned rows need twice as many. In small systems the monitor takes most of the time.
@@ -148,10 +140,8 @@ class Burst:
 
     def saved_plan(self) -> Any:
         """Return the state of the plan for a checkpoint."""
-        return self.plan if isinstance(self.plan, InChunks) else self._method.save(self.plan)
+        return self._method.save(self.plan)
 
     def restore_plan(self, state: Any) -> None:
         """Restore the plan of an earlier run."""
-        system = self.context.system
-        chunked = system.stored and self._method.can.in_chunks
-        self.plan = InChunks.from_state(self._method, system, state) if chunked else self._method.resume(system, state)
+        self.plan = self._method.resume(self.context.system, state)

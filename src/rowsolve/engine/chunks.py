@@ -3,23 +3,45 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from rowsolve.checkpoint.state import Kind, fill, integer, state_of
+from rowsolve.checkpoint.state import Kind, check_keys, integer, state_of
 from rowsolve.methods.base import RowMethod
 from rowsolve.problem.system import System, loaded
 
 __all__ = ["InChunks"]
 
 
-class InChunks:
-    """The plan of a method for the current chunk, prepared again for every chunk.
+@dataclass(frozen=True)
+class InChunks(RowMethod):
+    """Another method, which is prepared again for every chunk.
 
     A chunk is a system of its own, so weights, blocks and clusters are those of the chunk. The method draws as many
-    rows as the chunk has, then the next chunk is read. The interface is that of a `Plan`.
+    rows as the chunk has, then the next chunk is read.
+    """
+
+    method: RowMethod
+
+    def prepare(self, system, rng):
+        """Prepare the method for the first chunk."""
+        plan = _Plan(self.method, system, int(rng.integers(2**62)))
+        plan.next_chunk(rng)
+        return plan
+
+    def advance(self, plan, iterates, n_rows, rng, drops):
+        """Take about `n_rows` rows, from one or more chunks; return their indices in A."""
+        return plan.advance(iterates, n_rows, rng, drops)
+
+    def resume(self, system, state):
+        """Return the plan of an earlier run; its chunk is read again."""
+        return _Plan.from_state(self.method, system, state)
+
+
+class _Plan:
+    """The plan of a method for the current chunk. The interface is that of a `Plan`.
 
     Attributes
     ----------
@@ -31,41 +53,29 @@ class InChunks:
         The number of rows still to be taken from the chunk.
     """
 
-    def __init__(self, method: RowMethod, system: System, rng: np.random.Generator) -> None:
+    def __init__(self, method: RowMethod, system: System, seed: int, turn: int = 0) -> None:
         self.method, self.system = method, system
-        self.seed, self.turn = int(rng.integers(2**62)), -1
+        self.seed, self.turn = seed, turn  # the walk over all chunks, and the current chunk of it
+        self.walk = system.source.endless(seed, turn, method.can.in_given_order)  # type: ignore[attr-defined]
         self.plan: Any = None
         self.first = self.n_left = 0
-        self.walk: Iterator[tuple[int, Any]] = system.source.endless(*self.place)  # type: ignore[attr-defined]
-        self._next(rng)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["plan"], name)
 
-    @property
-    def agreeing(self) -> bool:
-        """Whether the system seems consistent."""
-        return self.plan.agreeing
-
-    @agreeing.setter
-    def agreeing(self, value: bool) -> None:
-        self.plan.agreeing = value
-
-    @property
-    def place(self) -> tuple[int, int, bool]:
-        """The walk over all chunks, and the current chunk of it; initially the first."""
-        return self.seed, max(self.turn, 0), self.method.can.in_given_order
-
-    def _next(self, rng: np.random.Generator) -> None:
-        """Continue with the next chunk."""
-        self.turn += 1
-        self.first, source = next(self.walk)
-        chunk, before = loaded(self.system, source, range(self.first, self.first + source.shape[0])), self.plan
+    def next_chunk(self, rng: np.random.Generator) -> None:
+        """Prepare the method for the next chunk, or for the first."""
+        chunk, before = self._read(), self.plan
         self.plan = self.method.begin(chunk, rng)
         if before is not None:
+            self.turn += 1
             self.plan.take_over(before)
         self.n_left = chunk.n_rows
         self._count(chunk)
+
+    def _read(self) -> System:
+        self.first, source = next(self.walk)
+        return loaded(self.system, source, range(self.first, self.first + source.shape[0]))
 
     def _count(self, chunk: System) -> None:
         """Add the rows of a chunk that were read besides those taken to the counter of the whole system."""
@@ -78,7 +88,7 @@ class InChunks:
         drops[:] = 0.0
         while n_taken < n_rows:
             if self.n_left < self.plan.rows_per_step:
-                self._next(rng)
+                self.next_chunk(rng)
             self.system.source.make_sure()  # type: ignore[attr-defined]
             wanted = min(n_rows - n_taken, self.n_left)
             order = self.method.advance(self.plan, iterates, max(wanted, 1), rng, part)
@@ -99,14 +109,15 @@ class InChunks:
         return {**state_of(self), "chunk": self.plan.system.counter.state(), "plan": self.method.save(self.plan)}
 
     @classmethod
-    def from_state(cls, method: RowMethod, system: System, state: Any) -> InChunks:
+    def from_state(cls, method: RowMethod, system: System, state: Any) -> _Plan:
         """Return the plan with that state; its chunk is read again."""
-        found = cls.__new__(cls)
-        found.method, found.system = method, system
-        fill(found, state, {}, besides=("chunk", "plan"))
-        found.walk = system.source.endless(*found.place)  # type: ignore[attr-defined]
-        found.first, source = next(found.walk)
-        chunk = loaded(system, source, range(found.first, found.first + source.shape[0]))
-        found.plan = method.resume(chunk, state["plan"])
-        chunk.counter.restore(state["chunk"], chunk.sizes)
+        check_keys(state, (*cls.saved, "chunk", "plan"))
+        seed, turn, n_left = (kind(state[name], {}) for name, kind in cls.saved.items())
+        found = cls(method, system, seed, turn)
+        found._resume(n_left, state["plan"], state["chunk"])
         return found
+
+    def _resume(self, n_left: int, plan: Any, counter: Any) -> None:
+        chunk = self._read()
+        self.plan, self.n_left = self.method.resume(chunk, plan), n_left
+        chunk.counter.restore(counter, chunk.sizes)

@@ -66,7 +66,7 @@ class FreshRows:
             self.finding = sampled_check(system, x, self._iterates.limit, self._context.rng)
         if method.can.least_squares:
             return _NO_ROWS  # no row needs to be satisfied
-        rows, robust = self.finding.off, method.max_outlier_fraction > 0.0
+        rows, robust = self.finding.off, method.can.max_outlier_fraction > 0.0
         news = self.never_used() if robust or not rows.size else _NO_ROWS
         if news.size:
             rows = news
@@ -84,7 +84,11 @@ class FreshRows:
         all are checked. A method that skips outliers may have skipped all rows that reach some direction: these rows
         then stand out, and x does not satisfy them.
         """
-        system, z, robust = self._context.system, self._iterates.probe, self._stage.method.max_outlier_fraction > 0.0
+        system, z, robust = (
+            self._context.system,
+            self._iterates.probe,
+            self._stage.method.can.max_outlier_fraction > 0.0,
+        )
         if any(monitor.spent for monitor in self._iterates.monitors) and z.any():
             rows = rows_that_reach(system, z)
         elif robust and not self._iterates.monitor.probe_vanished:
@@ -103,7 +107,7 @@ class FreshRows:
     def can_be_left_out(self) -> bool:
         """Return whether the rows in `off` can be left out: few rows in every column, and the others determine x."""
         assert self.finding is not None
-        system, most = self._context.system, self._stage.method.max_outlier_fraction
+        system, most = self._context.system, self._stage.method.can.max_outlier_fraction
         share = max(self.off.size / system.n_rows, self.finding.largest_share)
         if not (share < most and self._iterates.monitor.error <= _NEAR * self._iterates.limit[0]):
             return False

@@ -95,7 +95,7 @@ def _inconsistent(run: Run) -> str:
             + (" These are too many to tell which are correct, so the error is not known." if math.isnan(error) else "")
         )
     words = Status.INCONSISTENT.value
-    if run.method.max_outlier_fraction:
+    if run.method.can.max_outlier_fraction:
         words = (
             "The system is inconsistent, and not only in a few rows. x is the least-squares solution of the rows that "
             "were used, up to the noise."

@@ -103,7 +103,7 @@ class RowLoop:
         if not disagreeing.size:
             return verdict
         if np.isin(disagreeing, burst.suspects).all():
-            if self._stage.method.max_outlier_fraction:  # no others reach these directions
+            if self._stage.method.can.max_outlier_fraction:  # no others reach these directions
                 fresh.off = burst.suspects
                 return self._inconsistent(unsure=True)
             return Status.PRECISION  # all were in the last burst, so only rounding keeps x from satisfying them
@@ -114,13 +114,13 @@ class RowLoop:
     def _after(self, verdict: Status | None) -> Status | None:
         """Handle any other verdict; return how the loop ends, or None if it goes on."""
         fresh, burst, inconsistent = self._fresh, self.burst, verdict is Status.INCONSISTENT
-        if inconsistent and self._stage.method.max_outlier_fraction and self._iterates.monitor.bursts.falls:
+        if inconsistent and self._stage.method.can.max_outlier_fraction and self._iterates.monitor.bursts.falls:
             self._iterates.judge_anew()  # outliers slowed x down at first, but not the probe
         elif inconsistent and burst.bounds is not None and self._still_comes_nearer():
             pass
         elif inconsistent and burst.suspects.size:
             fresh.off, burst.suspects = burst.suspects, _NO_ROWS
-            burst.set_agreeing()
+            burst.plan.trust()
             self._iterates.judge_anew()
         elif verdict is not None:
             fresh.off = _NO_ROWS

@@ -13,8 +13,7 @@ from rowsolve.estimate.tolerance import Tolerance
 from rowsolve.kernels.gram import add_products, zeros_for_products
 from rowsolve.kernels.rows import CSRRows, DenseRows, frozen
 from rowsolve.kernels.sweep import sweep
-from rowsolve.methods.base import Method, RowMethod, StepMethod
-from rowsolve.methods.oblivious import Chains, chains_pay
+from rowsolve.methods.base import Method, RowMethod
 from rowsolve.problem.system import System
 from rowsolve.sources import Source
 
@@ -25,40 +24,54 @@ _warm: set[Any] = set()
 
 def warm_up(method: Method, source: Source, threads: int, *, many: bool = False) -> float:
     """Run `method` once on a few rows of the same kind as those of `source`; return the seconds it took."""
+    by_rows = isinstance(method, RowMethod)
+    chained = by_rows and not many and method.runs_in_chains(source.shape[1], source.entries_per_row, threads)  # type: ignore[attr-defined]
     layout = ((part.dtype, part.flags.c_contiguous, part.flags.f_contiguous) for part in source.rows)
-    chained = not many and chains_pay(method, source.shape[1], source.entries_per_row, threads)
     kind = (method, chained, many, type(source.rows), *layout)
     if kind in _warm:
         return 0.0
     started = time.perf_counter()
-    rows = _a_few_rows(source.rows)
-    small = {key: 3 for key, value in method.parameters().items() if type(value) is int and value > 3}
-    method = replace(method, **small)  # type: ignore[type-var]
-    system = System(Source(rows, (8, 3), 3.0, 0.0), frozen(np.ones((8, 2) if many else 8)))
-    rng, iterates, drops = np.random.default_rng(0), np.ones((3 if many else 2, 3)), np.zeros(3 if many else 2)
-    x = iterates[:-1] if many else iterates[0]
+    system = System(Source(_a_few_rows(source.rows), (8, 3), 3.0, 0.0), frozen(np.ones((8, 2) if many else 8)))
+    few = {key: 3 for key, value in method.parameters().items() if type(value) is int and value > 3}
+    method, rng, iterates = replace(method, **few), np.random.default_rng(0), np.ones((system.n_rhs + 1, 3))  # type: ignore[type-var]
     if isinstance(method, RowMethod):
-        plan = method.prepare(system, rng)
-        order = method.advance(plan, iterates, 8, rng, drops)
-        if chained:
-            plan.chains = Chains(plan, 2)
-            method.advance(plan, iterates, 8, rng, drops)
-        if not many:
-            sweep(system.rows, system.b, order, iterates, drops, system.counter.flagged_rows)
-    elif isinstance(method, StepMethod):
-        steps: Any = method.steps(system, x, Tolerance(1e-6, 0.0, 1e-16), rng)
-        next(steps)
-        if hasattr(steps, "set_out"):  # so small a system would be solved without passes
-            steps.set_out()
-        if isinstance(rows, DenseRows):  # so few rows are multiplied by BLAS
-            add_products(rows.values, frozen(np.ones((8, 1))), 3, 0, 8, zeros_for_products(3, 1))
-    limit = np.array([np.inf])
-    sampled_check(system, x, limit, rng)
-    if not many:
-        residuals_of(system, np.arange(2), x)
-    full_check(system, x, limit)
+        _project(method, system, iterates, rng, chained=chained)
+    else:
+        _step(method, system, iterates, rng)
+    _check(system, iterates, rng)
     _warm.add(kind)
     return time.perf_counter() - started
+
+
+def _project(method: RowMethod, system: System, iterates: np.ndarray, rng: Any, *, chained: bool) -> None:
+    drops, plan = np.zeros(len(iterates)), method.begin(system, rng)
+    order = method.advance(plan, iterates, 8, rng, drops)
+    if chained:
+        plan.distribute(2)
+        method.advance(plan, iterates, 8, rng, drops)
+    if system.n_rhs == 1:
+        sweep(system.rows, system.b, order, iterates, drops, system.counter.flagged_rows)
+
+
+def _step(method: Any, system: System, iterates: np.ndarray, rng: Any) -> None:
+    steps = method.steps(system, _x_of(iterates), Tolerance(1e-6, 0.0, 1e-16), rng)
+    next(steps)
+    if hasattr(steps, "set_out"):  # so small a system would be solved without passes
+        steps.set_out()
+    if isinstance(system.rows, DenseRows):  # so few rows are multiplied by BLAS
+        add_products(system.rows.values, frozen(np.ones((8, 1))), 3, 0, 8, zeros_for_products(3, 1))
+
+
+def _check(system: System, iterates: np.ndarray, rng: Any) -> None:
+    x, limit = _x_of(iterates), np.array([np.inf])
+    sampled_check(system, x, limit, rng)
+    if system.n_rhs == 1:
+        residuals_of(system, np.arange(2), x)
+    full_check(system, x, limit)
+
+
+def _x_of(iterates: np.ndarray) -> np.ndarray:
+    return iterates[0] if len(iterates) == 2 else iterates[:-1]
 
 
 def _a_few_rows(rows: DenseRows | CSRRows) -> DenseRows | CSRRows:

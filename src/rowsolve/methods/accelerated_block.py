@@ -17,14 +17,13 @@ from rowsolve.checkpoint.state import (
     integer,
     named,
     number,
-    pack,
     row_numbers,
     state_of,
     tuple_of,
 )
-from rowsolve.kernels.accelerated import FactorWorkspace, factor_block, factor_workspace, project_on_factored
-from rowsolve.kernels.sampling import deal, new_cards
+from rowsolve.kernels.accelerated import factor_block, factor_workspace, project_on_factored
 from rowsolve.methods.base import Capabilities, Plan, RowMethod, number_between, positive_integer
+from rowsolve.methods.drawing import CARDS, Cards
 
 __all__ = ["AcceleratedBlock"]
 
@@ -85,8 +84,12 @@ class _Momentum:
         self.window = max(_SHORTEST_WINDOW, math.ceil(2.0 / self.friction))
         self.steps, self.total = 0, 0.0
 
+    def leave(self, iterates: np.ndarray) -> None:
+        """Note x and the probe at the end of a burst."""
+        self.left[:] = iterates
+
     def pick_up(self, iterates: np.ndarray) -> None:
-        """Reset the momentum if x or the probe has been changed since the last call."""
+        """Reset the momentum if x or the probe has been changed since `leave`."""
         if not np.array_equal(iterates, self.left):
             self.moves[:] = 0.0
             self.steps, self.total, self.earlier = 0, 0.0, (math.nan, 0)
@@ -106,22 +109,47 @@ class _Momentum:
 
 
 class _Plan(Plan):
-    cards: np.ndarray
-    blocks: list[_Block]
-    workspace: FactorWorkspace
-    room_left: float  # for factors to keep, in numbers
-    momentum: _Momentum
+    """The blocks drawn so far, with their factors, and the momentum."""
+
+    def __init__(self, system, block_size, ridge):
+        work = system.entries_per_row * (2 + block_size / 4) + block_size**2 / 6
+        super().__init__(system, work, rows_per_step=block_size)
+        self.cards = Cards.of(system.n_rows)
+        self.blocks: list[_Block] = []
+        self.momentum = _Momentum(system.n_columns, block_size)
+        self.workspace = factor_workspace(system.rows, block_size, system.n_columns)
+        self.room_left = max(_KEPT_AT_LEAST, system.n_rows * system.entries_per_row / 2)  # for factors, in numbers
+        self.ridge = ridge
+
+    def draw(self, rng) -> _Block:
+        """Return a random block of the partition; a new block is made of rows that are in no block yet."""
+        n, size = self.system.n_rows, self.rows_per_step
+        which, known = int(rng.integers(-(-n // size))), len(self.blocks)
+        if which < known:
+            block = self.blocks[which]
+            return block if block.factor is not None else self._factored(block.rows)
+        block = self._factored(self.cards.deal(min(size, n - known * size), rng))
+        self.room_left -= block.rows.size**2
+        self.blocks.append(block if self.room_left >= 0 else block._replace(factor=None))
+        return block
+
+    def _factored(self, rows) -> _Block:
+        system, scale, factor = self.system, np.empty(rows.size), np.empty((rows.size, rows.size))
+        factor_block(
+            system.rows, system.b, rows, self.ridge, scale, factor, self.workspace, system.counter.flagged_rows
+        )
+        return _Block(rows, scale, factor)
 
     saved: ClassVar[dict[str, Kind]] = {
         **Plan.saved,
-        "cards": pack,
+        "cards": CARDS,
         "momentum": in_place,
         "room_left": amount,
         "drawn_so_far": named(
             dict, rows=row_numbers("rows"), scale=array("rows"), kept=array(None, dtype=bool), factors=array(None)
         ),
     }
-    derived = (*Plan.derived, "blocks", "workspace")
+    derived = (*Plan.derived, "blocks", "workspace", "ridge")
 
     @property
     def drawn_so_far(self):
@@ -191,11 +219,7 @@ class AcceleratedBlock(RowMethod):
         size = self.block_size or min(max(p // 4, _SMALLEST_BLOCK), _LARGEST_BLOCK, n)
         if size > n:
             raise ValueError(f"`block_size` must be at most the number of rows, {n}, got {size}.")
-        plan = _Plan(system, system.entries_per_row * (2 + size / 4) + size**2 / 6, rows_per_step=size)
-        plan.cards, plan.blocks, plan.momentum = new_cards(n), [], _Momentum(p, size)
-        plan.workspace = factor_workspace(system.rows, size, p)
-        plan.room_left = max(_KEPT_AT_LEAST, n * system.entries_per_row / 2)
-        return plan
+        return _Plan(system, size, self.ridge)
 
     def advance(self, plan, iterates, n_rows, rng, drops):
         """Take steps on about `n_rows` rows.
@@ -208,40 +232,12 @@ class AcceleratedBlock(RowMethod):
         drops[:] = 0.0
         momentum.pick_up(iterates)
         for _ in range(max(1, n_rows // plan.rows_per_step)):
-            block = self._draw(plan, rng)
+            block = plan.draw(rng)
             project_on_factored(system.rows, system.b, *block, iterates, steps, plan.workspace)
             squares = np.einsum("ij,ij->i", steps, steps)
             momentum.carry(iterates, steps)
             momentum.learn(float(squares[1]))
             drops += squares
             order.append(block.rows)
-        momentum.left[:] = iterates
+        momentum.leave(iterates)
         return np.concatenate(order)
-
-    def _draw(self, plan, rng) -> _Block:
-        """Return a random block of the partition; a new block is made of rows that are in no block yet."""
-        n, size = plan.system.n_rows, plan.rows_per_step
-        which, known = int(rng.integers(-(-n // size))), len(plan.blocks)
-        if which < known:
-            block = plan.blocks[which]
-            return block if block.factor is not None else self._factored(plan, block)
-        rows = np.empty(min(size, n - known * size), np.int64)
-        deal(plan.cards, known * size, rng.random(rows.size), rows)
-        block = self._factored(plan, _Block(rows, np.empty(rows.size), None))
-        plan.room_left -= rows.size**2
-        plan.blocks.append(block if plan.room_left >= 0 else block._replace(factor=None))
-        return block
-
-    def _factored(self, plan, block) -> _Block:
-        system, factor = plan.system, np.empty((block.rows.size, block.rows.size))
-        factor_block(
-            system.rows,
-            system.b,
-            block.rows,
-            self.ridge,
-            block.scale,
-            factor,
-            plan.workspace,
-            system.counter.flagged_rows,
-        )
-        return block._replace(factor=factor)

@@ -12,21 +12,16 @@ import numpy as np
 
 from rowsolve.checkpoint.state import (
     Kind,
-    Sizes,
     StateError,
     amount,
-    array,
     check_names,
     fill,
     flag,
-    named,
     packed,
     plain,
-    row_numbers,
 )
 from rowsolve.estimate.step import Step
 from rowsolve.estimate.tolerance import Tolerance
-from rowsolve.kernels.sampling import Deck
 from rowsolve.problem.system import System
 
 __all__ = ["Capabilities", "Method", "Plan", "RowMethod", "Step", "StepMethod"]
@@ -34,6 +29,8 @@ __all__ = ["Capabilities", "Method", "Plan", "RowMethod", "Step", "StepMethod"]
 
 class Plan:
     """What a method has prepared for one system: its buffers and its state, used in every burst.
+
+    The constructor of a subclass prepares all that it can; afterwards only methods of the plan change it.
 
     Parameters
     ----------
@@ -55,15 +52,12 @@ class Plan:
         The number of rows, divided by p, over which the drops are averaged before they are compared.
     agreeing : bool
         Whether the system seems consistent, which chains and memory assume.
-    chains : Chains or None
-        The chains that the rows are distributed to, if any.
     """
 
     rounding = 1.0
     eps = 0.0
     window = 1.0
     agreeing = True
-    chains: Any = None
 
     def __init__(
         self, system: System, work_per_row: float = 0.0, rows_per_step: int = 1, price_of_row: float = 1.0
@@ -74,16 +68,29 @@ class Plan:
         self.price_of_row = price_of_row
 
     @property
+    def n_chains(self) -> int:
+        """The number of threads that the rows of a burst are distributed to."""
+        return 1
+
+    @property
     def takes_shortcuts(self) -> bool:
         """Whether x is moved by chains or memory, which assume a consistent system."""
         return False
+
+    def trust(self) -> None:
+        """Take the system for consistent, as at the start."""
+        self.agreeing = True
+
+    def distrust(self) -> None:
+        """Take the system for inconsistent, so that only plain projections are used from now on."""
+        self.agreeing = False
 
     def take_over(self, before: Any) -> None:
         """Continue from the state of a plan for other rows of the same system."""
         self.agreeing = before.agreeing
 
     saved: ClassVar[dict[str, Kind]] = {"agreeing": flag, **dict.fromkeys(("rounding", "eps", "window"), amount)}
-    derived: ClassVar[tuple[str, ...]] = ("system", "work_per_row", "rows_per_step", "price_of_row", "chains")
+    derived: ClassVar[tuple[str, ...]] = ("system", "work_per_row", "rows_per_step", "price_of_row")
 
     def state(self) -> dict[str, Any]:
         """Return the state for a checkpoint: `saved`, and other attributes if they are numbers, text or arrays."""
@@ -116,7 +123,13 @@ class Capabilities(NamedTuple):
     in_given_order : bool
         Whether it uses rows in the given order, so that the first rows need not be representative.
     averages : bool
-        Whether the mean of its iterates converges to the least-squares solution.
+        Whether the mean of its iterates converges to the least-squares solution. If the system is inconsistent, the
+        iterates are then averaged until the mean is accurate enough; those of other methods only for a while.
+    damp : bool
+        Whether a least-squares method supports `damp`.
+    max_outlier_fraction : float
+        The largest fraction of rows that may be outliers: those that x does not satisfy at the end are left out. 0 if
+        the method uses every row.
     """
 
     least_squares: bool = False
@@ -126,6 +139,8 @@ class Capabilities(NamedTuple):
     in_chunks: bool = True
     in_given_order: bool = False
     averages: bool = False
+    damp: bool = False
+    max_outlier_fraction: float = 0.0
 
 
 class Method(ABC):
@@ -135,11 +150,6 @@ class Method(ABC):
     summary: ClassVar[str]
     citation: ClassVar[str]
     can: ClassVar[Capabilities] = Capabilities()
-
-    @property
-    def max_outlier_fraction(self) -> float:
-        """The largest fraction of rows that may be outliers and are ignored; 0 if the method uses every row."""
-        return 0.0
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters and their values."""
@@ -170,6 +180,10 @@ class RowMethod(Method):
     """A method that chooses rows to project on. Its state is in the plan; its error is estimated by the monitor."""
 
     plan_type: ClassVar[Any] = None  # of its plans, if `from_state` of that type needs no preparation
+
+    def runs_in_chains(self, n_columns: int, entries_per_row: float, threads: int) -> bool:
+        """Return whether the rows of such a system are distributed to the threads (see `Plan.n_chains`)."""
+        return False
 
     def begin(self, system: System, rng: np.random.Generator) -> Any:
         """Return a `Plan` for `advance`."""
@@ -210,26 +224,6 @@ class RowMethod(Method):
         The last of `iterates` is a probe for ``A z = 0`` (see `rowsolve.estimate.monitor`); before it comes x, one for
         each right-hand side.
         """
-
-
-def deck_of_rows(value: Any, sizes: Sizes) -> Deck:
-    """Return the deck of rows in a saved state (see `rowsolve.checkpoint.state`)."""
-    integers = array("m", dtype=np.int64)
-    look = named(Deck, members=row_numbers("m"), starts=array(None, dtype=np.int64), keep=array("m"), other=integers)
-    found = look(value, dict(sizes))
-    edges, size = found.starts, found.members.size
-    check_edges(edges, size)
-    lengths = np.diff(edges)
-    if not ((found.other >= 0) & (found.other < np.repeat(lengths, lengths))).all():
-        raise StateError("other: expected places in their groups")
-    return found
-
-
-def check_edges(edges: np.ndarray, size: int) -> None:
-    """Raise unless `edges` divide `size` rows into nonempty groups, or into none if there are no rows."""
-    grows = (edges[1:] > edges[:-1]).all() if size else not edges.any()
-    if edges.ndim != 1 or not edges.size > (size > 0) or edges[0] != 0 or edges[-1] != size or not grows:
-        raise StateError(f"starts: expected places that rise from 0 to {size}")
 
 
 def positive_integer(name: str, value: Any, least: int = 1) -> None:

@@ -7,18 +7,26 @@ from typing import ClassVar
 
 import numpy as np
 
-from rowsolve.checkpoint.state import Kind, pack
-from rowsolve.kernels.sampling import deal_blocks, new_cards
+from rowsolve.checkpoint.state import Kind
 from rowsolve.methods.base import positive_integer
+from rowsolve.methods.drawing import CARDS, Cards
 from rowsolve.methods.oblivious import Oblivious, ObliviousPlan
 
 __all__ = ["Block"]
 
 
 class _Plan(ObliviousPlan):
-    cards: np.ndarray
+    def __init__(self, system, block_size):
+        super().__init__(system, block_size)
+        self.cards = Cards.of(system.n_rows)
 
-    saved: ClassVar[dict[str, Kind]] = {**ObliviousPlan.saved, "cards": pack}
+    def draw(self, n_rows, rng):
+        """Draw about `n_rows` rows, a block at a time."""
+        size = self.rows_per_step
+        blocks = self.cards.deal_blocks(max(1, n_rows // size), size, rng)
+        return blocks.ravel(), np.full(len(blocks), size)
+
+    saved: ClassVar[dict[str, Kind]] = {**ObliviousPlan.saved, "cards": CARDS}
 
 
 @dataclass(frozen=True)
@@ -52,13 +60,4 @@ class Block(Oblivious):
             raise ValueError(
                 f"`block_size` must be at most the number of rows, {system.n_rows}, got {self.block_size}."
             )
-        plan = _Plan(system, self.block_size)
-        plan.cards = new_cards(system.n_rows)
-        return plan
-
-    def draw(self, plan, n_rows, rng):
-        """Draw `n_rows` rows, a block at a time."""
-        n_blocks = max(1, n_rows // self.block_size)
-        order = np.empty((n_blocks, self.block_size), np.int64)
-        deal_blocks(plan.cards, rng.random(order.shape), order)
-        return order.ravel(), np.full(n_blocks, self.block_size)
+        return _Plan(system, self.block_size)

@@ -7,35 +7,34 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from rowsolve.checkpoint.state import Kind, StateError, array, integer, row_numbers
-from rowsolve.methods.base import check_edges, one_of, positive_integer
-from rowsolve.methods.oblivious import NO_ROWS, ONE_BY_ONE, Oblivious, ObliviousPlan
+from rowsolve.checkpoint.state import Kind, integer
+from rowsolve.methods.base import one_of, positive_integer
+from rowsolve.methods.drawing import Blocks, blocks_of_rows
+from rowsolve.methods.oblivious import Oblivious, ObliviousPlan
 from rowsolve.partition.clusters import METRICS, Metric, cluster_rows, partition_across, partition_within
 
 __all__ = ["ClusterBlock"]
 
 
 class _Plan(ObliviousPlan):
-    members: np.ndarray
-    starts: np.ndarray
+    def __init__(self, system, blocks, block_size):
+        super().__init__(system, block_size)
+        self.blocks: Blocks = blocks
 
-    saved: ClassVar[dict[str, Kind]] = {
-        **ObliviousPlan.saved,
-        "rows_per_step": integer(1),
-        "members": row_numbers(),
-        "starts": array(None, dtype=np.int64),
-    }
+    def draw(self, n_rows, rng):
+        """Draw about `n_rows` rows, a block at a time."""
+        return self.blocks.draw(max(1, n_rows // self.rows_per_step), rng)
+
+    saved: ClassVar[dict[str, Kind]] = {**ObliviousPlan.saved, "rows_per_step": integer(1), "blocks": blocks_of_rows}
     derived = tuple(name for name in ObliviousPlan.derived if name != "rows_per_step")
 
     @classmethod
     def from_state(cls, method, system, state):
         """Return the plan with that state."""
+        blocks = blocks_of_rows(state.get("blocks"), system.sizes)
         most = max(method.n_clusters, method.block_size or 1)
-        plan = cls(system, integer(1, most)(state.get("rows_per_step"), system.sizes))
+        plan = cls(system, blocks, integer(blocks.largest, most)(state.get("rows_per_step"), system.sizes))
         plan.restore(state)
-        check_edges(plan.starts, plan.members.size)
-        if np.diff(plan.starts).max(initial=0) > plan.rows_per_step:
-            raise StateError(f"starts: expected blocks of up to {plan.rows_per_step} rows")
         return plan
 
 
@@ -90,27 +89,9 @@ class ClusterBlock(Oblivious):
         known = system.source.arrangement
         paper = self.pairing == "across" and self.metric == "direction"
         if known is not None and paper and known.n_clusters == self.n_clusters:
-            plan = _Plan(system, self.n_clusters)
-            plan.members, plan.starts = np.arange(known.starts[-1]), known.starts
-            return plan
+            return _Plan(system, Blocks(np.arange(known.starts[-1]), known.starts), self.n_clusters)
         clusters = cluster_rows(system, self.n_clusters, rng, metric=self.metric)
         if self.pairing == "across":
-            size = max(1, clusters.n_clusters)
-            members, starts = partition_across(clusters, rng)
-        else:
-            size = self.block_size or self.n_clusters
-            members, starts = partition_within(clusters, size, rng)
-        plan = _Plan(system, size)
-        plan.members, plan.starts = members, starts
-        return plan
-
-    def draw(self, plan, n_rows, rng):
-        """Draw about `n_rows` rows, a block at a time."""
-        n_blocks = plan.starts.size - 1
-        if n_blocks == 0:  # A is all zero
-            return NO_ROWS, ONE_BY_ONE
-        chosen = rng.integers(0, n_blocks, max(1, n_rows // plan.rows_per_step))
-        starts = plan.starts[chosen]
-        sizes = plan.starts[chosen + 1] - starts
-        within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        return plan.members[np.repeat(starts, sizes) + within], sizes
+            return _Plan(system, Blocks(*partition_across(clusters, rng)), max(1, clusters.n_clusters))
+        size = self.block_size or self.n_clusters
+        return _Plan(system, Blocks(*partition_within(clusters, size, rng)), size)

@@ -9,13 +9,20 @@ import numpy as np
 
 from rowsolve.checkpoint.state import Kind, row_number
 from rowsolve.methods.base import Capabilities
-from rowsolve.methods.oblivious import ONE_BY_ONE, Oblivious, ObliviousPlan
+from rowsolve.methods.drawing import ONE_BY_ONE
+from rowsolve.methods.oblivious import Oblivious, ObliviousPlan
 
 __all__ = ["Cyclic"]
 
 
 class _Plan(ObliviousPlan):
     next_row = 0
+
+    def draw(self, n_rows, rng):
+        """Return the next `n_rows` rows."""
+        order = (self.next_row + np.arange(n_rows)) % self.system.n_rows
+        self.next_row = int(order[-1] + 1) % self.system.n_rows
+        return order, ONE_BY_ONE
 
     saved: ClassVar[dict[str, Kind]] = {**ObliviousPlan.saved, "next_row": row_number}
 
@@ -41,9 +48,3 @@ class Cyclic(Oblivious):
     def prepare(self, system, rng):
         """Return a plan; read no rows."""
         return _Plan(system)
-
-    def draw(self, plan, n_rows, rng):
-        """Return the next `n_rows` rows."""
-        order = (plan.next_row + np.arange(n_rows)) % plan.system.n_rows
-        plan.next_row = int(order[-1] + 1) % plan.system.n_rows
-        return order, ONE_BY_ONE

@@ -8,13 +8,14 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from rowsolve.checkpoint.state import Kind, StateError, array, integer, number, pack
+from rowsolve.checkpoint.state import Kind, StateError, array, in_place, integer, named, number, pack, state_of
 from rowsolve.kernels.deflated import find_parts, lift, lower, write_unit_rows
 from rowsolve.kernels.rows import DeflatedRows, zeros_for_vectors
 from rowsolve.kernels.sampling import deal, new_cards
 from rowsolve.lstsq.spectrum import Shared, look_at_spectrum
 from rowsolve.methods.base import Capabilities, one_of, positive_integer
-from rowsolve.methods.oblivious import ONE_BY_ONE, Oblivious, ObliviousPlan
+from rowsolve.methods.drawing import ONE_BY_ONE
+from rowsolve.methods.oblivious import Oblivious, ObliviousPlan
 from rowsolve.parallel.blas import blas_threads
 from rowsolve.partition.clusters import cluster_rows
 from rowsolve.policy.least_squares import worth_a_look
@@ -35,96 +36,148 @@ EPS_OF_A_SUM = float(np.finfo(float).eps) / 64
 DEPENDENT = 1e-8
 
 
+@dataclass
+class _Pack:
+    """Random rows, dealt without replacement; when all have been dealt, the pack grows by a quarter."""
+
+    cards: np.ndarray
+    size: int
+    next_card: int = 0
+
+    def deal(self, n_rows, rng) -> np.ndarray:
+        """Return the next `n_rows` rows."""
+        order, done = np.empty(n_rows, np.int64), 0
+        while done < n_rows:
+            if self.next_card == self.size:
+                self.size, self.next_card = min(self.size + self.size // GROWTH, self.cards.size), 0
+            stop = min(n_rows, done + self.size - self.next_card)
+            deal(self.cards[: self.size], self.next_card, rng.random(stop - done), order[done:stop])
+            self.next_card, done = self.next_card + stop - done, stop
+        return order
+
+
+def _pack_of(value, sizes) -> _Pack:
+    """Return the pack in a saved state."""
+    found = named(_Pack, cards=pack, size=integer(1, "n"), next_card=integer(0, "n"))(value, sizes)
+    if found.next_card > found.size:
+        raise StateError("next_card: expected a card of the pack")
+    return found
+
+
+class _InnerParts:
+    """The parts of rows in the span of the basis, each computed when the row is first used.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n, r)
+    known : ndarray of shape (n,), bool
+        The rows for which they have been computed.
+    """
+
+    def __init__(self, system, basis):
+        self._system, self._basis = system, basis
+        self.values = np.zeros((system.n_rows, len(basis)))
+        self.known, self.n_known = np.zeros(system.n_rows, dtype=bool), 0
+        self.sum_of_ratios = 0.0  # of the squared norm of a known row to that of its part orthogonal to the basis
+
+    def find(self, order) -> None:
+        """Compute those of the rows in `order` that are not known yet."""
+        new = np.unique(order[~self.known[order]])
+        if not new.size:
+            return
+        ratios, work = np.empty(new.size), new.size * self._system.entries_per_row * (1 + len(self._basis) // 8)
+
+        def find(start, stop, _odd):
+            find_parts(self._system.rows, new, start, stop, self._basis, self.values, ratios)
+
+        self._system.in_slices(find, 0, new.size, work)
+        self.known[new] = True
+        self.n_known += new.size
+        self.sum_of_ratios += float(ratios.sum())
+
+    @property
+    def rounding(self) -> float:
+        """The rounding error of a step: it is longer than the distance of its row, as only the outer part is used."""
+        return math.sqrt(self.sum_of_ratios / self.n_known)
+
+    saved: ClassVar[dict[str, Kind]] = {
+        "known": array("n", dtype=bool),
+        "n_known": integer(0, "n"),
+        "sum_of_ratios": number,
+        "known_values": array(None, None),
+    }
+    derived: ClassVar[tuple[str, ...]] = ("_system", "_basis", "values")
+
+    @property
+    def known_values(self):
+        """The parts that are known."""
+        return self.values[self.known]
+
+    @known_values.setter
+    def known_values(self, values):
+        if values.shape != (np.count_nonzero(self.known), len(self._basis)):
+            raise StateError("known_values: expected the part of each row that is known")
+        self.values[self.known] = values
+
+    def state(self):
+        """Return the parts that are known."""
+        return state_of(self)
+
+
 class _Plan(ObliviousPlan):
     """Known equations ``basis @ x = targets``, and a pack of rows of which only the part orthogonal to basis is used.
 
     The inner part of a row is its part in the span of the basis.
     """
 
-    def __init__(self, system, known, eps):
-        basis, self.targets = known
-        self.eps = eps
-        super().__init__(system, n_extra=self.targets.size)
+    def __init__(self, system, basis, targets, eps):
+        super().__init__(system, n_extra=targets.size)
+        self.eps, self.targets = eps, targets
         self.basis = zeros_for_vectors(system.rows, *basis.shape)
         self.basis[:] = basis
-        self.rows = DeflatedRows(system.rows, np.zeros((system.n_rows, self.targets.size)))
+        self.inner = _InnerParts(system, self.basis)
+        self.rows = DeflatedRows(system.rows, self.inner.values)
         self.lifted, self.known_drops = np.empty((2, self.width)), np.empty(2)
-        self.cards, self.next_card = new_cards(system.n_rows), 0
-        self.n_in_pack = min(PACK * system.n_columns, system.n_rows)
-        self.known, self.sum_of_ratios, self.n_known = np.zeros(system.n_rows, dtype=bool), 0.0, 0
+        self.pack = _Pack(new_cards(system.n_rows), min(PACK * system.n_columns, system.n_rows))
 
-    def grow(self):
-        """Extend the pack by a quarter."""
-        self.n_in_pack = min(self.n_in_pack + self.n_in_pack // GROWTH, self.system.n_rows)
-
-    def know(self, order):
-        """Compute the inner parts of the rows in `order` for which they are not known yet."""
-        new = np.unique(order[~self.known[order]])
-        if not new.size:
-            return
-        ratios, work = np.empty(new.size), new.size * self.system.entries_per_row * (1 + self.targets.size // 8)
-
-        def find(start, stop, _odd):
-            find_parts(self.system.rows, new, start, stop, self.basis, self.rows.parts, ratios)
-
-        self.system.in_slices(find, 0, new.size, work)
-        self.known[new] = True
-        self.n_known += new.size
-        self.sum_of_ratios += float(ratios.sum())
-        # A step is longer than the distance of its row, because only the part orthogonal to the basis is used.
-        self.rounding = math.sqrt(self.sum_of_ratios / self.n_known)
+    def draw(self, n_rows, rng):
+        """Draw `n_rows` rows of the pack."""
+        return self.pack.deal(n_rows, rng), ONE_BY_ONE
 
     def project_once(self, order, sizes, iterates, drops):
         """Project on the known equations, then on the rows in `order` while the known equations stay satisfied."""
         lift(self.basis, self.targets, iterates, self.lifted, self.known_drops)
         n_chunks = math.ceil(order.size * self.system.entries_per_row / IN_CACHE)
-        if n_chunks < 2 or self.known[order].all():
+        if n_chunks < 2 or self.inner.known[order].all():
             chunks = [order]
         else:
             chunks = np.array_split(order, min(n_chunks, order.size))
         for chunk in chunks:
-            self.know(chunk)
+            self.inner.find(chunk)
             super().project_once(chunk, sizes, self.lifted, drops)
             self.known_drops += drops
         lower(self.basis, self.lifted, iterates)
         drops[:] = self.known_drops
+        self.rounding = self.inner.rounding
 
     saved: ClassVar[dict[str, Kind]] = {
         **ObliviousPlan.saved,
         "basis": array("r", "p", order="vectors"),
         "targets": array("r"),
-        "cards": pack,
-        "next_card": integer(0, "n"),
-        "n_in_pack": integer(1, "n"),
-        "known": array("n", dtype=bool),
-        "n_known": integer(0, "n"),
-        "sum_of_ratios": number,
-        "parts_known": array(None, "r"),
+        "pack": _pack_of,
+        "inner": in_place,
     }
     derived = (*ObliviousPlan.derived, "lifted", "known_drops")
-
-    @property
-    def parts_known(self):
-        """The inner parts of the rows for which they are known."""
-        return self.rows.parts[self.known]
-
-    @parts_known.setter
-    def parts_known(self, parts):
-        if len(parts) != np.count_nonzero(self.known):
-            raise StateError("parts_known: expected one for each row that is known")
-        self.rows.parts[self.known] = parts
 
     @classmethod
     def from_state(cls, method, system, state):
         """Return the plan with that state."""
         sizes = system.sizes
-        known = tuple(cls.saved[name](state.get(name), sizes) for name in ("basis", "targets"))
+        basis, targets = (cls.saved[name](state.get(name), sizes) for name in ("basis", "targets"))
         if sizes["r"] > system.n_columns:
             raise StateError("basis: expected no more vectors than columns")
-        plan = cls(system, known, 0.0)
-        plan.restore(state)
-        if plan.next_card > plan.n_in_pack:
-            raise StateError("next_card: expected a card of the pack")
+        plan = cls(system, basis, targets, 0.0)
+        plan.restore({**state, "basis": plan.basis})  # the array that its inner parts are found with
         return plan
 
 
@@ -196,7 +249,7 @@ class Deflated(Oblivious):
             equations = _sampled(system, ROWS_FOR_ONE * count, rng)
         with blas_threads(equations[0].size * float(len(equations[0])), 1):
             known = _orthonormal(*equations, count)
-        return _Plan(system, known, eps)
+        return _Plan(system, *known, eps)
 
     def _fits(self, stored) -> bool:
         """Return whether the equations that are stored with the rows have the requested parameters."""
@@ -214,18 +267,6 @@ class Deflated(Oblivious):
                 "more cannot be independent."
             )
         return self.n_equations or min(EQUATIONS, most)
-
-    def draw(self, plan, n_rows, rng):
-        """Draw `n_rows` rows of the pack without replacement; when it is exhausted, it grows."""
-        order, done = np.empty(n_rows, np.int64), 0
-        while done < n_rows:
-            if plan.next_card == plan.n_in_pack:
-                plan.grow()
-                plan.next_card = 0
-            stop = min(n_rows, done + plan.n_in_pack - plan.next_card)
-            deal(plan.cards[: plan.n_in_pack], plan.next_card, rng.random(stop - done), order[done:stop])
-            plan.next_card, done = plan.next_card + stop - done, stop
-        return order, ONE_BY_ONE
 
 
 def _centroids(system, n_clusters, rng) -> tuple[tuple[np.ndarray, np.ndarray], float]:

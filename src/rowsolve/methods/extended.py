@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from rowsolve.checkpoint.state import Kind, array, optional
 from rowsolve.kernels.extended import extended_sweep, residual_of
 from rowsolve.kernels.rows import norms_of
-from rowsolve.kernels.sampling import Deck, deck_by_weight, draw_many
+from rowsolve.kernels.sampling import deck_by_weight, draw_many
 from rowsolve.methods.base import Capabilities, Plan, RowMethod
 
 __all__ = ["Extended"]
 
 
 class _Plan(Plan):
-    deck: Deck
-    columns: Any
-    column_norms_sq: np.ndarray
-    column_deck: Deck
-    residual: np.ndarray | None = None
+    """The transposed copy of A, the decks of its rows and columns, and the copy of b that columns are removed from."""
+
+    def __init__(self, system):
+        n, p = system.n_rows, system.n_columns
+        super().__init__(system, system.entries_per_row * (1 + n / p), price_of_row=1 + n / p)
+        norms_sq, self.column_norms_sq = system.norms_sq(), np.empty(p)
+        self.columns = system.source.columns()
+        norms_of(self.columns, np.zeros(p), 0, p, self.column_norms_sq, np.full(3, -1))
+        system.counter.add(n)
+        self.deck, self.column_deck = deck_by_weight(norms_sq), deck_by_weight(self.column_norms_sq)
+        self.residual: np.ndarray | None = None
+
+    def residual_at(self, x) -> np.ndarray:
+        """Return the copy of b; at first ``b - A x``, with which steps do not move x if it is the solution."""
+        if self.residual is None:
+            self.residual = _residual_at(self.system, x)
+        return self.residual
 
     saved: ClassVar[dict[str, Kind]] = {**Plan.saved, "residual": optional(array("n"))}
     derived = (*Plan.derived, "deck", "columns", "column_norms_sq", "column_deck")
@@ -45,33 +57,24 @@ class Extended(RowMethod):
 
     def prepare(self, system, rng):
         """Transpose A (one pass) and compute the norms of its rows and columns (another)."""
-        n, p = system.n_rows, system.n_columns
-        plan = _Plan(system, system.entries_per_row * (1 + n / p), price_of_row=1 + n / p)
-        norms_sq, plan.column_norms_sq = system.norms_sq(), np.empty(p)
-        plan.columns = system.source.columns()
-        norms_of(plan.columns, np.zeros(p), 0, p, plan.column_norms_sq, np.full(3, -1))
-        system.counter.add(n)
-        plan.deck, plan.column_deck = deck_by_weight(norms_sq), deck_by_weight(plan.column_norms_sq)
-        return plan
+        return _Plan(system)
 
     def advance(self, plan, iterates, n_rows, rng, drops):
         """Take `n_rows` steps, each with a column and a row."""
-        system = plan.system
-        if plan.residual is None:
-            plan.residual = _residual_at(system, iterates[0])
+        system, residual = plan.system, plan.residual_at(iterates[0])
         order, column_order = np.empty(n_rows, np.int64), np.empty(n_rows, np.int64)
         draw_many(plan.deck, 0, rng, order)
         draw_many(plan.column_deck, 0, rng, column_order)
         extended_sweep(
             system.rows, system.b, order, plan.columns, plan.column_norms_sq, column_order,
-            plan.residual, iterates, drops, system.counter.flagged_rows,
+            residual, iterates, drops, system.counter.flagged_rows,
         )  # fmt: skip
         system.counter.add(round(n_rows * system.n_rows / system.n_columns))  # the columns, in rows
         return order
 
 
 def _residual_at(system, x) -> np.ndarray:
-    """Return ``b - A x``, with which the steps leave x unchanged if it is the solution."""
+    """Return ``b - A x``."""
     residual = system.b.copy()
 
     def fill(piece, start, stop, _odd):

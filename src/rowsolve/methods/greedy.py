@@ -5,21 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from rowsolve.checkpoint.state import Kind, pack, row_number
+from rowsolve.checkpoint.state import Kind
 from rowsolve.kernels.greedy import project_on_furthest
-from rowsolve.kernels.sampling import deal, new_cards
 from rowsolve.methods.base import Capabilities, Plan, RowMethod, positive_integer
+from rowsolve.methods.drawing import CARDS, Cards
 
 __all__ = ["Greedy"]
 
 
 class _Plan(Plan):
-    cards: np.ndarray
-    next_card = 0
+    def __init__(self, system, n_candidates):
+        super().__init__(system, rows_per_step=min(n_candidates, system.n_rows))
+        self.cards = Cards.of(system.n_rows)
 
-    saved: ClassVar[dict[str, Kind]] = {**Plan.saved, "cards": pack, "next_card": row_number}
+    saved: ClassVar[dict[str, Kind]] = {**Plan.saved, "cards": CARDS}
 
 
 @dataclass(frozen=True)
@@ -53,15 +52,11 @@ class Greedy(RowMethod):
 
     def prepare(self, system, rng):
         """Allocate the cards; read no rows."""
-        plan = _Plan(system, rows_per_step=min(self.n_candidates, system.n_rows))
-        plan.cards = new_cards(system.n_rows)
-        return plan
+        return _Plan(system, self.n_candidates)
 
     def advance(self, plan, iterates, n_rows, rng, drops):
         """Take steps that read `n_rows` rows."""
-        system, order = plan.system, np.empty(n_rows, np.int64)
-        deal(plan.cards, plan.next_card, rng.random(n_rows), order)
-        plan.next_card = (plan.next_card + n_rows) % system.n_rows
+        system, order = plan.system, plan.cards.deal(n_rows, rng)
         project_on_furthest(
             system.rows, system.b, order, plan.rows_per_step, iterates, drops, system.counter.flagged_rows
         )

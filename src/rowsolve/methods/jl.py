@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from rowsolve.checkpoint.state import Kind, StateError, array, integer, named, number, optional
+from rowsolve.checkpoint.state import Kind, StateError, array, integer, named, optional
 from rowsolve.kernels.extended import residual_of
 from rowsolve.kernels.rows import zeros_for_vectors
 from rowsolve.kernels.sampling import Deck, fill_alias_table
 from rowsolve.kernels.sketched import Position, Sketch, choose_two, greedy_sweep, sketch_rows, step_to_better
-from rowsolve.methods.base import Capabilities, Plan, RowMethod, deck_of_rows, one_of, positive_integer
+from rowsolve.methods.base import Capabilities, Plan, RowMethod, one_of, positive_integer
+from rowsolve.methods.drawing import deck_of_rows
 from rowsolve.problem.system import System
 
 __all__ = ["JL", "SketchedPlan", "advance_sketched", "prepare_sketched"]
@@ -22,25 +23,69 @@ __all__ = ["JL", "SketchedPlan", "advance_sketched", "prepare_sketched"]
 _BESIDES = 12  # numbers for each row: norms, decks, and their workspace
 
 
-class SketchedPlan(Plan):
-    """Sketches of all rows, and the decks that candidates are drawn from."""
+class Equations(NamedTuple):
+    """The centroid equations of clusters, or none."""
 
-    phi: np.ndarray
     centroids: np.ndarray
     targets: np.ndarray
-    sketch: Sketch
-    deck: Deck
-    n_candidates: int
-    position: Position
-    origin: np.ndarray  # the x at which residuals are known exactly
-    steps_to_refresh: int | None = None
+
+    @classmethod
+    def of(cls, system: System, clusters: Any) -> Equations:
+        """Return the equations of `clusters`, or none if it is None."""
+        targets = np.zeros(0) if clusters is None else clusters.targets
+        centroids = zeros_for_vectors(system.rows, targets.size, system.n_columns)
+        if clusters is not None:
+            centroids[:] = clusters.centroids
+        return cls(centroids, targets)
+
+
+class SketchedPlan(Plan):
+    """Sketches of all rows, and the decks that candidates are drawn from.
+
+    Attributes
+    ----------
+    origin : ndarray of shape (p,)
+        The x at which residuals are known exactly.
+    steps_to_refresh : int or None
+        The number of steps after which they are computed again, if at all.
+    """
+
+    def __init__(
+        self, system: System, phi: np.ndarray, equations: Equations, sketch: Sketch, deck: Deck, n_candidates: int,
+        steps_to_refresh: int | None = None,
+    ) -> None:  # fmt: skip
+        size, k = len(phi), equations.targets.size
+        work = system.entries_per_row + n_candidates * (size + 8) / 2
+        price = 1.0 if steps_to_refresh is None else 1 + system.n_rows / (2 * steps_to_refresh)
+        super().__init__(system, work, rows_per_step=2, price_of_row=price)
+        self.phi, self.equations, self.sketch, self.deck = phi, equations, sketch, deck
+        self.n_candidates, self.steps_to_refresh = n_candidates, steps_to_refresh
+        self.origin = np.zeros(system.n_columns)
+        norms = np.linalg.norm(equations.centroids, axis=1)
+        self.position = Position(np.zeros(size), np.zeros(k), np.where(norms > 0.0, norms, np.inf))
+
+    def refresh(self, x: np.ndarray) -> None:
+        """Compute the residuals at `x` (one pass) and make it the reference point."""
+        system, residual = self.system, np.empty(self.system.n_rows)
+
+        def fill(piece, start, stop, _odd):
+            residual_of(piece.rows, piece.of(system.b), start, stop, x, piece.of(residual))
+
+        system.pass_over(fill)
+        usable = self.sketch.length > 0.0
+        self.sketch.target[usable] = residual[usable] / self.sketch.length[usable]
+        self.origin = x.copy()
+
+    def move_to(self, x: np.ndarray) -> None:
+        """Sketch `x` anew, as in every burst, so that rounding errors do not accumulate."""
+        centroids, targets = self.equations
+        self.position.sketched[:] = self.phi @ (x - self.origin)
+        self.position.centroid_gaps[:] = (targets - centroids @ x) / self.position.centroid_norms
 
     saved: ClassVar[dict[str, Kind]] = {
         **Plan.saved,
-        **dict.fromkeys(("work_per_row", "price_of_row"), number),
         "phi": array("size", "p", order="vectors"),
-        "centroids": array("clusters", "p", order="vectors"),
-        "targets": array("clusters"),
+        "equations": named(Equations, centroids=array("clusters", "p", order="vectors"), targets=array("clusters")),
         "sketch": named(
             Sketch, unit=array("n", "size"), length=array("n"), target=array("n"), norms_sq=array("n"),
             overlaps=array("n", "clusters"),
@@ -53,14 +98,14 @@ class SketchedPlan(Plan):
         "origin": array("p"),
         "steps_to_refresh": optional(integer(1)),
     }  # fmt: skip
-    derived = ("system", "rows_per_step", "chains")
 
     @classmethod
     def from_state(cls, method: Any, system: System, state: Any) -> SketchedPlan:
         """Return the plan with that state."""
-        plan = cls(system, rows_per_step=2)
+        names, sizes = ("phi", "equations", "sketch", "deck", "n_candidates", "steps_to_refresh"), system.sizes
+        plan = cls(system, *(cls.saved[name](state.get(name), sizes) for name in names))
         plan.restore(state)
-        if plan.deck.starts.size - 1 != max(1, plan.targets.size):
+        if plan.deck.starts.size - 1 != max(1, plan.equations.targets.size):
             raise StateError("deck: expected a group for each cluster")
         return plan
 
@@ -113,11 +158,8 @@ class JL(RowMethod):
 
     def prepare(self, system, rng):
         """Sketch every row (one pass)."""
-        plan = prepare_sketched(self, system, rng, [np.arange(system.n_rows)], None)
-        if self.reference == "refresh":
-            plan.steps_to_refresh = self.refresh_every or max(1, system.n_columns // 10)
-            plan.price_of_row = 1 + system.n_rows / (2 * plan.steps_to_refresh)
-        return plan
+        every = None if self.reference == "origin" else self.refresh_every or max(1, system.n_columns // 10)
+        return prepare_sketched(self, system, rng, [np.arange(system.n_rows)], steps_to_refresh=every)
 
     def advance(self, plan, iterates, n_rows, rng, drops):
         """Take greedy steps, two rows of A each."""
@@ -131,44 +173,24 @@ def check_sketch_parameters(method: Any) -> None:
             positive_integer(name, getattr(method, name))
 
 
-def prepare_sketched(method, system, rng, groups, clusters) -> SketchedPlan:
+def prepare_sketched(method, system, rng, groups, clusters=None, steps_to_refresh=None) -> SketchedPlan:
     """Sketch the rows and make a deck of each group; `clusters`, if not None, has the centroid equations."""
-    p = system.n_columns
+    n, p = system.n_rows, system.n_columns
     size = method.sketch_size or max(1, math.ceil(4 * math.log(p)))
-    n_candidates = method.n_candidates or p
-    plan = SketchedPlan(system, system.entries_per_row + n_candidates * (size + 8) / 2, rows_per_step=2)
-    plan.n_candidates, plan.origin = n_candidates, np.zeros(p)
-    plan.targets = np.zeros(0) if clusters is None else clusters.targets
-    n, k = system.n_rows, plan.targets.size
+    equations = Equations.of(system, clusters)
+    centroids, k = equations.centroids, equations.targets.size
     system.limits.make_sure_of_room(8.0 * n * (size + k + _BESIDES), "a sketch of all rows")
-    plan.phi, plan.centroids = zeros_for_vectors(system.rows, size, p), zeros_for_vectors(system.rows, k, p)
-    plan.phi[:] = rng.standard_normal((size, p)) / math.sqrt(size)
-    if clusters is not None:
-        plan.centroids[:] = clusters.centroids
-    plan.sketch = Sketch(np.zeros((n, size)), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros((n, k)))
+    phi = zeros_for_vectors(system.rows, size, p)
+    phi[:] = rng.standard_normal((size, p)) / math.sqrt(size)
+    whole = Sketch(np.zeros((n, size)), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros((n, k)))
 
     def sketch(piece, start, stop, flagged_rows):
-        here = Sketch(*map(piece.of, plan.sketch))
-        sketch_rows(piece.rows, piece.of(system.b), start, stop, plan.phi, plan.centroids, here, flagged_rows)
+        here = Sketch(*map(piece.of, whole))
+        sketch_rows(piece.rows, piece.of(system.b), start, stop, phi, centroids, here, flagged_rows)
 
     system.pass_over(sketch, times_used=1 + (size + k) // 8)  # several multiplications for each number loaded
-    plan.deck = _decks(groups, plan.sketch)
-    norms = np.linalg.norm(plan.centroids, axis=1)
-    plan.position = Position(np.zeros(size), np.zeros(k), np.where(norms > 0.0, norms, np.inf))
-    return plan
-
-
-def _refresh(plan, x) -> None:
-    """Compute the residuals at `x` (one pass) and make it the reference point."""
-    system, residual = plan.system, np.empty(plan.system.n_rows)
-
-    def fill(piece, start, stop, _odd):
-        residual_of(piece.rows, piece.of(system.b), start, stop, x, piece.of(residual))
-
-    system.pass_over(fill)
-    usable = plan.sketch.length > 0.0
-    plan.sketch.target[usable] = residual[usable] / plan.sketch.length[usable]
-    plan.origin = x.copy()
+    deck = _decks(groups, whole)
+    return SketchedPlan(system, phi, equations, whole, deck, method.n_candidates or p, steps_to_refresh)
 
 
 def _decks(groups, sketch) -> Deck:
@@ -192,10 +214,8 @@ def advance_sketched(plan, iterates, n_rows, rng, drops) -> np.ndarray:
         return np.empty(0, np.int64)
     if plan.steps_to_refresh is not None:
         n_rows = min(n_rows, 2 * plan.steps_to_refresh)
-        _refresh(plan, iterates[0])
-    # Computed anew in each burst, so that rounding errors do not accumulate.
-    plan.position.sketched[:] = plan.phi @ (iterates[0] - plan.origin)
-    plan.position.centroid_gaps[:] = (plan.targets - plan.centroids @ iterates[0]) / plan.position.centroid_norms
+        plan.refresh(iterates[0])
+    plan.move_to(iterates[0])
     visited = np.empty(2 * max(1, n_rows // 2), np.int64)
     if system.stored:
         _fetch_and_step(plan, iterates, rng, drops, visited)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,15 +18,14 @@ from rowsolve.kernels.memory import best_with_memory
 from rowsolve.kernels.rounds import cancel, new_progress, run_rounds
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.kernels.sweep import sweep
-from rowsolve.methods.base import Capabilities, Method, Plan, RowMethod, positive_integer
+from rowsolve.methods.base import Capabilities, Plan, RowMethod, positive_integer
+from rowsolve.methods.drawing import ONE_BY_ONE
 from rowsolve.parallel.pool import run_as_one, run_together
 from rowsolve.parallel.vectors import sum_of_squares
 from rowsolve.problem.system import System
 
-__all__ = ["NO_ROWS", "ONE_BY_ONE", "Chains", "Directions", "Oblivious", "ObliviousPlan", "chains_pay", "sweep_rows"]
+__all__ = ["Oblivious", "ObliviousPlan", "sweep_rows"]
 
-NO_ROWS = np.empty(0, np.int64)
-ONE_BY_ONE = np.empty(0, np.int64)  # the sizes of blocks, when there are none
 ROWS_OF_A_ROUND = 128  # of one chain; with more, convergence is slower; with fewer, combining takes longer
 WINDOW_WITH_MEMORY = 3.0  # in p rows: x and the probe have their own directions, so their drops differ more
 AT_ONCE = 4  # dense rows whose products are computed together although they are projected on one by one
@@ -36,9 +34,17 @@ LEAST_WORK = 1_000_000  # numbers read in a burst of one chain: fewer take less 
 
 
 class ObliviousPlan(Plan):
-    """The rows to project on; the chains that they are distributed to, if that pays; the memory, if any.
+    """The rows to project on, the chains that they are distributed to, if any, and the memory, if any.
 
-    `n_extra` is the number of entries that the vectors which rows act on have in addition to x (see `DeflatedRows`).
+    A subclass draws the rows.
+
+    Parameters
+    ----------
+    system : System
+    block_size : int, optional
+        The number of rows that are projected on at once, at most.
+    n_extra : int, optional
+        The number of entries that the vectors which rows act on have in addition to x (see `DeflatedRows`).
     """
 
     def __init__(self, system: System, block_size: int = 1, n_extra: int = 0) -> None:
@@ -49,12 +55,30 @@ class ObliviousPlan(Plan):
         self.b = system.b
         self.width = system.n_columns + n_extra
         self.workspace: BlockWorkspace = block_workspace(block_size, self.width)
+        self.chains: Chains | None = None
         self.directions: Directions | None = None
+
+    def draw(self, n_rows: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Return about `n_rows` rows and the sizes of the blocks they come in, or `ONE_BY_ONE`."""
+        raise NotImplementedError
+
+    def distribute(self, n_chains: int) -> None:
+        """Distribute the rows of each burst to chains, one for each thread."""
+        self.chains = Chains(self, n_chains)
+
+    def remember(self, n_directions: int) -> None:
+        """Keep so many directions in memory."""
+        self.directions, self.window = Directions(self, n_directions), WINDOW_WITH_MEMORY
 
     def take_over(self, before: Any) -> None:
         """Keep the memory of the plan before."""
         super().take_over(before)
         self.directions, self.window = before.directions, before.window
+
+    @property
+    def n_chains(self) -> int:
+        """The number of chains."""
+        return 1 if self.chains is None else self.chains.n_chains
 
     @property
     def takes_shortcuts(self) -> bool:
@@ -81,7 +105,7 @@ class ObliviousPlan(Plan):
                 self.rows, self.b, order, sizes, iterates, drops, self.workspace, self.system.counter.flagged_rows
             )
 
-    derived = (*Plan.derived, "rows", "b", "width", "workspace", "directions")
+    derived = (*Plan.derived, "rows", "b", "width", "workspace", "chains", "directions")
 
     def state(self) -> dict[str, Any]:
         """Return the state for a checkpoint."""
@@ -123,30 +147,35 @@ class Oblivious(RowMethod):
 
     can: ClassVar[Capabilities] = Capabilities(many_b=True, bounds=True)
 
+    def runs_in_chains(self, n_columns, entries_per_row, threads):
+        """Return whether the rows are distributed: with several threads, if a burst is long enough for more than one.
+
+        With memory they are not: where memory helps, the moves of several chains are nearly parallel, and a single
+        chain with memory converges faster.
+        """
+        work = max(n_columns, 64) * entries_per_row
+        return not self.n_directions and threads > 1 and work >= LEAST_WORK
+
     def begin(self, system, rng):
-        """Return a plan, with chains if they pay."""
-        return self._in_chains(self.prepare(system, rng))
+        """Return a plan with chains, if they pay, or with memory."""
+        plan = self.prepare(system, rng)
+        if self.n_directions:
+            plan.remember(self.n_directions)
+        return self._in_chains(plan)
 
     def resume(self, system, state):
         """Return the plan of an earlier run, with chains if they pay."""
-        plan = super().resume(system, state)
-        return plan if plan.chains is not None else self._in_chains(plan)
+        return self._in_chains(super().resume(system, state))
 
     def _in_chains(self, plan):
         system = plan.system
-        if system.n_rhs == 1 and chains_pay(self, system.n_columns, system.entries_per_row, system.limits.threads):
-            plan.chains = Chains(plan, system.limits.threads)
+        if system.n_rhs == 1 and self.runs_in_chains(system.n_columns, system.entries_per_row, system.limits.threads):
+            plan.distribute(system.limits.threads)
         return plan
-
-    @abstractmethod
-    def draw(self, plan: Any, n_rows: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Return about `n_rows` rows and the sizes of the blocks they come in, or `ONE_BY_ONE`."""
 
     def advance(self, plan, iterates, n_rows, rng, drops):
         """Project on about `n_rows` rows."""
-        if self.n_directions and plan.directions is None:
-            plan.directions, plan.window = Directions(plan, self.n_directions), WINDOW_WITH_MEMORY
-        order, sizes = self.draw(plan, n_rows, rng)
+        order, sizes = plan.draw(n_rows, rng)
         plan.project(order, sizes, iterates, drops)
         return order
 
@@ -178,16 +207,6 @@ class Chains:
         last = run_as_one([partial(run, me) for me in range(self.n_chains)], lambda: cancel(progress)) % 2
         iterates[:], drops[:] = states.start[last, 0], states.drops[last, 0]
         np.maximum(plan.system.counter.flagged_rows, states.flagged_rows[last, 0], out=plan.system.counter.flagged_rows)
-
-
-def chains_pay(method: Method, n_columns: int, entries_per_row: float, threads: int) -> bool:
-    """Return whether `method` runs in chains: with several threads, if its bursts are long enough for more than one.
-
-    With memory it does not: where memory helps, the moves of several chains are nearly parallel, and a single chain
-    with memory converges faster.
-    """
-    work = max(n_columns, 64) * entries_per_row
-    return isinstance(method, Oblivious) and not method.n_directions and threads > 1 and work >= LEAST_WORK
 
 
 class Directions:

@@ -3,65 +3,55 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import ClassVar, Literal
 
 import numpy as np
 
-from rowsolve.checkpoint.state import Kind, StateError, array, integer, optional, row_numbers, sided, tuple_of
+from rowsolve.checkpoint.state import Kind, StateError, array, integer, optional, sided, tuple_of
 from rowsolve.kernels.blocks import block_workspace
 from rowsolve.kernels.rows import DenseRows, frozen
-from rowsolve.methods.base import check_edges, one_of, positive_integer
-from rowsolve.methods.oblivious import NO_ROWS, ONE_BY_ONE, Oblivious, ObliviousPlan
+from rowsolve.methods.base import one_of, positive_integer
+from rowsolve.methods.drawing import Blocks, blocks_of_rows
+from rowsolve.methods.oblivious import Oblivious, ObliviousPlan
 from rowsolve.partition.pavings import KINDS, blocks_of, incoherence_transform
 
 __all__ = ["Paving"]
 
 
 class _Plan(ObliviousPlan):
-    blocks: list[np.ndarray]
+    """Blocks of the rows of A, or of `mixed` rows and their b."""
+
+    def __init__(self, system, blocks, block_size, mixed=None):
+        super().__init__(system, block_size)
+        self.blocks: Blocks = blocks
+        self.workspace = block_workspace(max(blocks.largest, block_size), system.n_columns)
+        self.mixed: tuple[np.ndarray, np.ndarray] | None = mixed
+        if mixed is not None:
+            self.rows, self.b = DenseRows(mixed[0]), mixed[1]
+
+    def draw(self, n_rows, rng):
+        """Draw about `n_rows` rows, a block at a time."""
+        return self.blocks.draw(max(1, n_rows // self.rows_per_step), rng)
 
     saved: ClassVar[dict[str, Kind]] = {
         **ObliviousPlan.saved,
         "rows_per_step": integer(1),
-        "partition": tuple_of(row_numbers(), array(None, dtype=np.int64)),
+        "blocks": blocks_of_rows,
         "mixed": optional(tuple_of(array("n", "p", frozen=True), sided("n", frozen=True))),
     }
-    derived = (*(name for name in ObliviousPlan.derived if name != "rows_per_step"), "blocks")
-
-    @property
-    def partition(self):
-        """The rows of all blocks, concatenated, and the index at which each block starts."""
-        sizes = [block.size for block in self.blocks]
-        return np.concatenate([NO_ROWS, *self.blocks]), np.cumsum([0, *sizes])
-
-    @partition.setter
-    def partition(self, value):
-        members, starts = value
-        check_edges(starts, members.size)
-        self.blocks = [members[start:stop] for start, stop in pairwise(starts)] if members.size else []
-
-    @property
-    def mixed(self):
-        """The transformed rows and b, or None if those of A are used."""
-        return None if self.rows is self.system.rows else (self.rows.values, self.b)
-
-    @mixed.setter
-    def mixed(self, value):
-        if value is not None:
-            self.rows, self.b = DenseRows(value[0]), value[1]
+    derived = tuple(name for name in ObliviousPlan.derived if name != "rows_per_step")
 
     @classmethod
     def from_state(cls, method, system, state):
         """Return the plan with that state."""
         if (state.get("mixed") is None) is (method.kind == "incoherent"):
             raise StateError("mixed: expected rows that were mixed, or none")
-        members, starts = cls.saved["partition"](state.get("partition"), system.sizes)
-        check_edges(starts, members.size)
-        largest = int(np.diff(starts).max(initial=1))
-        plan = cls(system, integer(1, largest)(state.get("rows_per_step"), system.sizes))
+        names, sizes = ("blocks", "rows_per_step", "mixed"), system.sizes
+        blocks, size, mixed = (cls.saved[name](state.get(name), sizes) for name in names)
+        if size > blocks.largest:
+            raise StateError(f"rows_per_step: expected at most {blocks.largest}, got {size}")
+        plan = cls(system, blocks, size, mixed)
         plan.restore(state)
-        plan.workspace = block_workspace(largest, system.n_columns)
         return plan
 
 
@@ -99,24 +89,14 @@ class Paving(Oblivious):
         """Partition the rows (at least one pass, and another one for ``"incoherent"``)."""
         blocks = blocks_of(system, self.kind, self.n_blocks, rng)
         size = max((block.size for block in blocks), default=1)
-        plan = _Plan(system, size)
-        plan.blocks = blocks
-        if self.kind == "incoherent":
-            plan.rows, plan.b = _transformed(system, rng)
-            plan.blocks = np.array_split(rng.permutation(system.n_rows), max(1, len(blocks)))
-            plan.workspace = block_workspace(max(block.size for block in plan.blocks), system.n_columns)
-        return plan
-
-    def draw(self, plan, n_rows, rng):
-        """Draw about `n_rows` rows, a block at a time."""
-        if not plan.blocks:  # A is all zero
-            return NO_ROWS, ONE_BY_ONE
-        picked = rng.integers(0, len(plan.blocks), max(1, n_rows // plan.rows_per_step))
-        chosen = [plan.blocks[t] for t in picked]
-        return np.concatenate(chosen), np.array([block.size for block in chosen])
+        if self.kind != "incoherent":
+            return _Plan(system, Blocks.of(blocks), size)
+        mixed = _transformed(system, rng)
+        blocks = np.array_split(rng.permutation(system.n_rows), max(1, len(blocks)))
+        return _Plan(system, Blocks.of(blocks), size, mixed)
 
 
-def _transformed(system, rng) -> tuple[DenseRows, np.ndarray]:
+def _transformed(system, rng) -> tuple[np.ndarray, np.ndarray]:
     if not isinstance(system.rows, DenseRows):
         raise ValueError(
             "`kind='incoherent'` mixes all rows, which would make a sparse `A` dense: use another kind, or pass "
@@ -125,4 +105,4 @@ def _transformed(system, rng) -> tuple[DenseRows, np.ndarray]:
     A, b = incoherence_transform(np.asarray(system.rows.values, dtype=float), system.b, rng)
     system.counter.add(system.n_rows)
     system.counter.use_all()
-    return DenseRows(frozen(np.ascontiguousarray(A))), frozen(np.ascontiguousarray(b))
+    return frozen(np.ascontiguousarray(A)), frozen(np.ascontiguousarray(b))

@@ -8,36 +8,63 @@ from typing import ClassVar
 
 import numpy as np
 
-from rowsolve.checkpoint.state import Kind, array, named, number, optional, pack, row_number
+from rowsolve.checkpoint.state import Kind, array, named, number, optional
 from rowsolve.kernels.rows import distances
-from rowsolve.kernels.sampling import deal, new_cards
 from rowsolve.kernels.sweep import Gate, guarded_sweep
-from rowsolve.methods.base import Plan, RowMethod, number_between
+from rowsolve.methods.base import Capabilities, Plan, RowMethod, number_between
+from rowsolve.methods.drawing import CARDS, Cards
+from rowsolve.policy.thresholds import EPS
 
 __all__ = ["Quantile"]
 
 FIRST_SAMPLE = 64  # rows from whose distances the first level is computed
 PACE = 0.05  # by which a row moves the logarithm of the level, which thus depends on about the last 20 rows
 FAST_PACE = 2.0  # over p, for few columns: the level must follow an error that decreases by a factor of e in 2 p rows
-_EPS = float(np.finfo(float).eps)
 
 
 class _Plan(Plan):
-    cards: np.ndarray
-    next_card = 0
-    gate: Gate | None = None
+    """Cards, and the gate, which is set by a sample of rows at the first x.
+
+    The logarithm of its level moves up or down at a pace such that the level is the `quantile` of recent distances.
+    """
+
+    def __init__(self, system, quantile, slack):
+        super().__init__(system)
+        self.cards = Cards.of(system.n_rows)
+        self.gate: Gate | None = None
+        self.quantile, self.slack = quantile, slack
 
     def take_over(self, before):
         """Keep the level of the plan before."""
         super().take_over(before)
         self.gate = before.gate
 
+    def gate_at(self, x, rng) -> Gate:
+        """Return the gate, with a level above the rounding errors of distances from `x`."""
+        if self.gate is None:
+            self.gate = self._new_gate(x, rng)
+        self.gate.level[1] = (EPS * float(np.linalg.norm(x))) ** 2
+        return self.gate
+
+    def _new_gate(self, x, rng) -> Gate:
+        """Return a gate whose level is computed from a sample of rows, without odd ones."""
+        system = self.system
+        order = rng.integers(0, system.n_rows, min(FIRST_SAMPLE, system.n_rows))
+        found = np.empty(order.size)
+        distances(system.rows, system.b, order, x, found, 1.0 / system.facts.norm_b, system.counter.flagged_rows)
+        system.counter.add(order.size)
+        system.check_flagged()
+        first = float(np.quantile(found[found > 0.0], self.quantile)) if found.any() else 0.0
+        pace = 2.0 * max(PACE, min(FAST_PACE / system.n_columns, 1.0))  # of squares
+        up, down = math.exp(pace * self.quantile), math.exp(-pace * (1.0 - self.quantile))
+        return Gate(np.array([first**2, 0.0]), float(self.slack) ** 2, up, down)
+
     saved: ClassVar[dict[str, Kind]] = {
         **Plan.saved,
-        "cards": pack,
-        "next_card": row_number,
+        "cards": CARDS,
         "gate": optional(named(Gate, level=array(2), slack_sq=number, up=number, down=number)),
     }
+    derived = (*Plan.derived, "quantile", "slack")
 
 
 @dataclass(frozen=True)
@@ -82,35 +109,17 @@ class Quantile(RowMethod):
         number_between("slack", self.slack, 1.0, math.inf)
 
     @property
-    def max_outlier_fraction(self):
-        """The largest fraction of rows that may be outliers."""
-        return 1.0 - self.quantile
+    def can(self):  # type: ignore[override]
+        """What it can do: it leaves out at most as large a fraction of the rows as is above the quantile."""
+        return Capabilities(max_outlier_fraction=1.0 - self.quantile)
 
     def prepare(self, system, rng):
         """Allocate the cards; read no rows."""
-        plan = _Plan(system)
-        plan.cards = new_cards(system.n_rows)
-        return plan
+        return _Plan(system, self.quantile, self.slack)
 
     def advance(self, plan, iterates, n_rows, rng, drops):
         """Visit `n_rows` rows and project on those within the allowed distance."""
-        system, order = plan.system, np.empty(n_rows, np.int64)
-        if plan.gate is None:
-            plan.gate = self._gate_at(system, iterates[0], rng)
-        plan.gate.level[1] = (_EPS * float(np.linalg.norm(iterates[0]))) ** 2
-        deal(plan.cards, plan.next_card, rng.random(n_rows), order)
-        plan.next_card = (plan.next_card + n_rows) % system.n_rows
-        guarded_sweep(system.rows, system.b, order, iterates, drops, system.counter.flagged_rows, plan.gate)
+        system, gate = plan.system, plan.gate_at(iterates[0], rng)
+        order = plan.cards.deal(n_rows, rng)
+        guarded_sweep(system.rows, system.b, order, iterates, drops, system.counter.flagged_rows, gate)
         return order
-
-    def _gate_at(self, system, x, rng) -> Gate:
-        """Return a gate whose level is computed from a sample of rows, without odd ones."""
-        order = rng.integers(0, system.n_rows, min(FIRST_SAMPLE, system.n_rows))
-        found = np.empty(order.size)
-        distances(system.rows, system.b, order, x, found, 1.0 / system.facts.norm_b, system.counter.flagged_rows)
-        system.counter.add(order.size)
-        system.check_flagged()
-        first = float(np.quantile(found[found > 0.0], self.quantile)) if found.any() else 0.0
-        pace = 2.0 * max(PACE, min(FAST_PACE / system.n_columns, 1.0))  # of squares
-        up, down = math.exp(pace * self.quantile), math.exp(-pace * (1.0 - self.quantile))
-        return Gate(np.array([first**2, 0.0]), float(self.slack) ** 2, up, down)

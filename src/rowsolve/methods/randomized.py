@@ -7,10 +7,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from rowsolve.checkpoint.state import Kind, optional, pack, row_number, row_numbers
-from rowsolve.kernels.sampling import Deck, deal, deck_by_weight, draw_many, new_cards
-from rowsolve.methods.base import deck_of_rows, one_of
-from rowsolve.methods.oblivious import NO_ROWS, ONE_BY_ONE, Oblivious, ObliviousPlan
+from rowsolve.checkpoint.state import Kind, optional, row_numbers
+from rowsolve.kernels.sampling import Deck, deck_by_weight, draw_many
+from rowsolve.methods.base import one_of
+from rowsolve.methods.drawing import CARDS, NO_ROWS, ONE_BY_ONE, Cards, deck_of_rows
+from rowsolve.methods.oblivious import Oblivious, ObliviousPlan
 
 __all__ = ["Randomized"]
 
@@ -21,16 +22,35 @@ AHEAD, MOST_AHEAD = 16, 100_000
 
 
 class _Plan(ObliviousPlan):
-    deck: Deck | None = None  # for draws by norm
-    cards: np.ndarray | None = None  # for draws without replacement
-    next_card = 0
-    drawn = NO_ROWS  # rows drawn and not used yet
+    """Rows drawn in bulk: by weight from a deck, without replacement from cards, or else uniformly."""
+
+    def __init__(self, system, deck=None, cards=None):
+        super().__init__(system)
+        self.deck: Deck | None = deck
+        self.cards: Cards | None = cards
+        self.drawn = NO_ROWS  # and not used yet
+
+    def draw(self, n_rows, rng):
+        """Draw `n_rows` rows."""
+        if self.drawn.size < n_rows:
+            ahead = min(AHEAD * self.system.n_columns, MOST_AHEAD)
+            self.drawn = np.concatenate([self.drawn, self._draw_in_bulk(max(n_rows, AT_LEAST, ahead), rng)])
+        order, self.drawn = self.drawn[:n_rows], self.drawn[n_rows:]
+        return order, ONE_BY_ONE
+
+    def _draw_in_bulk(self, count, rng):
+        if self.cards is not None:
+            return self.cards.deal(count, rng)
+        if self.deck is None:
+            return rng.integers(0, self.system.n_rows, count)
+        order = np.empty(count, np.int64)
+        draw_many(self.deck, 0, rng, order)
+        return order
 
     saved: ClassVar[dict[str, Kind]] = {
         **ObliviousPlan.saved,
         "deck": optional(deck_of_rows),
-        "cards": optional(pack),
-        "next_card": row_number,
+        "cards": optional(CARDS),
         "drawn": row_numbers(),
     }
 
@@ -70,29 +90,6 @@ class Randomized(Oblivious):
 
     def prepare(self, system, rng):
         """Compute the norms (one pass) for weighted draws; allocate the cards for draws without replacement."""
-        plan = _Plan(system)
         if self.weights == "norms":
-            plan.deck = deck_by_weight(system.norms_sq())
-        elif not self.replace:
-            plan.cards = new_cards(system.n_rows)
-        return plan
-
-    def draw(self, plan, n_rows, rng):
-        """Draw `n_rows` rows."""
-        if plan.drawn.size < n_rows:
-            ahead = min(AHEAD * plan.system.n_columns, MOST_AHEAD)
-            more = self._draw_in_bulk(plan, max(n_rows, AT_LEAST, ahead), rng)
-            plan.drawn = np.concatenate([plan.drawn, more])
-        order, plan.drawn = plan.drawn[:n_rows], plan.drawn[n_rows:]
-        return order, ONE_BY_ONE
-
-    def _draw_in_bulk(self, plan, count, rng):
-        n, order = plan.system.n_rows, np.empty(count, np.int64)
-        if plan.cards is not None:
-            deal(plan.cards, plan.next_card, rng.random(count), order)
-            plan.next_card = (plan.next_card + count) % n
-            return order
-        if plan.deck is not None:
-            draw_many(plan.deck, 0, rng, order)
-            return order
-        return rng.integers(0, n, count)
+            return _Plan(system, deck=deck_by_weight(system.norms_sq()))
+        return _Plan(system, cards=None if self.replace else Cards.of(system.n_rows))

@@ -86,7 +86,7 @@ class Refined(StepMethod):
     name: ClassVar[str] = "refined"
     summary: ClassVar[str] = "preconditioned conjugate gradients; the least-squares solution to any accuracy"
     citation: ClassVar[str] = "Rokhlin and Tygert 2008; Avron, Maymounkov and Toledo 2010"
-    can: ClassVar[Capabilities] = Capabilities(least_squares=True, many_b=True, bounds=True)
+    can: ClassVar[Capabilities] = Capabilities(least_squares=True, many_b=True, bounds=True, damp=True)
 
     def __post_init__(self):
         one_of("preconditioner", self.preconditioner, ("auto", "none", "sample", "all"))

@@ -47,7 +47,3 @@ class TailAverage(Oblivious):
     def prepare(self, system, rng):
         """Compute the norms of the rows (one pass)."""
         return _ROWS.prepare(system, rng)
-
-    def draw(self, plan, n_rows, rng):
-        """Draw `n_rows` rows by squared norm."""
-        return _ROWS.draw(plan, n_rows, rng)
