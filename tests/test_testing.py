@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -52,7 +53,7 @@ class Hides(Rows):
 class Forgets(Rows):
     """What decides on the next rows is not in the plan."""
 
-    place = [0]
+    place: ClassVar[list[int]] = [0]
 
     def advance(self, plan, iterates, n_rows, rng, drops):
         order = (self.place[0] + np.arange(n_rows)) % plan.system.n_rows

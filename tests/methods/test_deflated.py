@@ -181,3 +181,41 @@ def test_pack__grows_after_each_traversal_until_it_has_all_rows(monkeypatch):
     plan.inner.find(order)
     np.testing.assert_allclose(plan.rows.parts, A @ np.array(plan.basis).T, atol=1e-12)
     assert system.counter.rows_read == 6  # parts are found when rows are projected on, which counts
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        Deflated(n_clusters=1), Deflated(n_clusters=40),
+        Deflated("rows"), Deflated("rows", n_equations=1), Deflated("rows", n_equations=20),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_parameters__all_lead_to_the_solution(method):
+    A, b, x_true = gaussian(400, 20, seed=1)
+    solution = rowsolve.solve(A, b, method, rng=0)
+    assert solution.converged
+    assert relative_error(solution.x, x_true) < 3e-6
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Deflated("columns"), "`source` must be one of 'clusters', 'rows', got 'columns'"),
+        (lambda: Deflated(n_clusters=0), "`n_clusters` must be an integer of at least 1, got 0"),
+        (lambda: Deflated("rows", n_equations=2.0), "`n_equations` must be an integer of at least 1, got 2.0"),
+        (lambda: Deflated(n_equations=5), "`n_equations` is for `source='rows'`, got `source='clusters'`"),
+        (lambda: Deflated("rows", n_clusters=5), "`n_clusters` is for `source='clusters'`"),
+        (
+            lambda: rowsolve.solve(*gaussian(30, 4)[:2], Deflated(n_clusters=31)),
+            "`n_clusters` must be at most the number of rows, 30, got 31",
+        ),
+        (
+            lambda: rowsolve.solve(*gaussian(30, 4)[:2], Deflated("rows", n_equations=5)),
+            "`n_equations` must be at most the number of rows and of columns, 4, got 5",
+        ),
+    ],
+)
+def test_parameters__that_are_invalid_raise_an_error(make, words):
+    with pytest.raises(ValueError, match=words):
+        make()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import naive
 import numpy as np
 import pytest
+from bursts import burst_of
 from conftest import JIT, N_COLUMNS, N_ROWS, gaussian, relative_error
 from scipy import sparse
 
@@ -48,6 +50,21 @@ def test_wrong_rows__do_no_harm_and_are_listed(share, size, cluster, store):
     assert solution.rows_off.dtype == np.int64
     assert f"left out as outliers: {wrong.size} row(s): {wrong[0]}, {wrong[1]}" in solution.message
     assert "x satisfies all other rows, which were checked" in solution.message
+
+
+def test_step__skips_rows_that_are_further_than_the_level_allows():
+    A, b, _, _ = corrupted(0.1, 10.0)
+    burst = burst_of(Quantile(quantile=0.6, slack=2.0), A, b, 300)
+    x, gate = burst.start[0], burst.plan.gate
+    sample = np.random.default_rng(0).integers(0, N_ROWS, 64)
+    level = np.quantile(np.abs(b - A @ x)[sample] / np.linalg.norm(A, axis=1)[sample], 0.6) ** 2
+    floor = (np.finfo(float).eps * np.linalg.norm(x)) ** 2
+    expected = burst.start.copy()
+    drops, level = naive.guarded_sweep(A, b, burst.order, expected, level, floor, 4.0, gate.up, gate.down)
+    assert gate.up ** (1 - 0.6) == pytest.approx(gate.down**-0.6)  # still where 60% of the rows are below it
+    np.testing.assert_allclose(gate.level, [level, floor], rtol=1e-9)
+    np.testing.assert_allclose(burst.iterates, expected, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(burst.drops, drops, rtol=1e-9)
 
 
 def test_no_wrong_rows__none_are_listed():

@@ -58,25 +58,11 @@ def test_incoherence__does_not_change_the_least_squares_solution():
     assert not np.allclose(turned, A)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_paving__solves_with_every_kind(kind):
-    A, b, x_true = gaussian(400, 20, seed=1)
-    solution = rowsolve.solve(A, b, rowsolve.Paving(kind), rng=0)
-    assert solution.converged
-    assert relative_error(solution.x, x_true) < 3e-6
-
-
 @pytest.mark.parametrize(
     ("run", "words"),
     [
         (lambda A: rowsolve.pave(A, "best"), "`kind` must be one of 'random', 'incoherent', 'subset', 'cluster'"),
-        (lambda _: rowsolve.Paving("best"), "`kind` must be one of 'random'"),
-        (lambda _: rowsolve.Paving(n_blocks=0), "`n_blocks` must be an integer of at least 1"),
         (lambda A: rowsolve.pave(A, "random", 31), "`n_blocks` must be at most the number of nonzero rows, 30, got 31"),
-        (
-            lambda A: rowsolve.solve(sparse.csr_array(A), np.zeros(30), rowsolve.Paving("incoherent")),
-            "would make a sparse `A` dense",
-        ),
     ],
 )
 def test_bad_input__is_explained(run, words):
