@@ -135,9 +135,3 @@ def test_every_module__has_a_test_file_or_is_tested_by_its_users():
     tested = {path.stem.removeprefix("test_") for path in Path(__file__).parent.rglob("test_*.py")}
     for path in (SOURCE / "kernels").glob("*.py"):
         assert path.stem == "__init__" or path.stem in tested
-
-
-def test_every_method__has_a_test_file_of_its_own():
-    tested = {path.stem.removeprefix("test_") for path in (Path(__file__).parent / "methods").glob("test_*.py")}
-    modules = {kind.__module__.rpartition(".")[2] for kind in rowsolve.METHODS.values()}
-    assert modules <= tested, f"without a test file: {sorted(modules - tested)}"
