@@ -1,4 +1,4 @@
-"""What every method promises; a new one in the registry is tested without a line of test.
+"""The contract of all methods; a new one in the registry is tested without further code.
 
 The checks of `rowsolve.testing` apply to methods of a script, too; the others to methods of this package.
 """

@@ -26,7 +26,7 @@ def test_copy_of_b__is_the_residual_at_first_and_tends_to_that_of_the_least_squa
 def test_columns__are_counted_in_rows():
     A, b, _ = gaussian(40, 5)
     burst = burst_of(Extended(), A, b, 10)
-    assert burst.system.counter.rows_read == 40 + 40 + 40 + 10 * 8  # two passes before, the residual at x, and the columns
+    assert burst.system.counter.rows_read == 40 + 40 + 40 + 10 * 8  # two passes, the residual at x, the columns
     assert burst.plan.price_of_row == 9.0
 
 

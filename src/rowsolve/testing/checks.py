@@ -98,7 +98,7 @@ def check_counts(method: Method) -> None:
         if event.stage == "solve":
             n_changed = np.count_nonzero(event.x[10:])
             words = f"has used at least {n_changed} rows, of which {event.rows_read} were counted"
-            _require(n_changed <= event.rows_read, method, words)
+            _require(bool(n_changed <= event.rows_read), method, words)
 
     solution = rowsolve.solve(A, b, method, rng=5, max_passes=8.0, callback=look)
     counts = solution.history.rows_read
