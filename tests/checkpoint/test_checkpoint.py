@@ -184,18 +184,18 @@ def test_limits_and_callback__may_differ_when_resumed(tmp_path):
     assert np.linalg.norm(found.x - X) < 1e-10 * np.linalg.norm(X)
 
 
-def test_seconds__go_on_from_those_before(tmp_path):
+def test_seconds__go_on_from_those_before(tmp_path, clock):
     options = {"rng": 0, "rtol": 1e-9, "checkpoint": tmp_path / "state", "resume": True}
 
     def slowly(event):
-        time.sleep(0.2)
-        if event.seconds > 0.3:
+        clock.now += 100.0
+        if event.seconds > 150.0:
             raise Enough
 
     with pytest.raises(Enough):
         rowsolve.solve(A, NOISY, rowsolve.Refined("none"), callback=slowly, **options)
-    time.sleep(0.5)
-    assert 0.2 < rowsolve.solve(A, NOISY, rowsolve.Refined("none"), **options).seconds < 30.0
+    clock.now += 1000.0
+    assert 100.0 < rowsolve.solve(A, NOISY, rowsolve.Refined("none"), **options).seconds < 300.0
 
 
 def test_file_that_is_there__is_not_overwritten_unasked(tmp_path):
@@ -636,16 +636,24 @@ def test_interval_between_checkpoints__is_kept(tmp_path, monkeypatch):
 
 
 SCRIPT = """
-import sys, time
+import os, signal, sys, threading, time
 import numpy as np, rowsolve
 from rowsolve.checkpoint import file as checkpoint_file
 checkpoint_file._MOST_OF_THE_TIME = 1e9
-folder, where, method, memory = sys.argv[1:]
-slowly = lambda event: time.sleep(0.004)
+folder, where, method, memory, kill_after = sys.argv[1:]
+killer = threading.Timer(float(kill_after), os.kill, (os.getpid(), signal.SIGKILL))
+
+def slowly(event):
+    if float(kill_after) < 1.0 and os.path.exists(f"{folder}/state") and not killer.ident:
+        killer.start()
+    time.sleep(0.004)
+
 found = rowsolve.solve(
     f"{folder}/{where}", f"{folder}/b.npy", eval(method), rng=3, rtol=1e-9, threads=1, memory=int(memory),
     max_passes=12, checkpoint=f"{folder}/state", resume=True, callback=slowly,
 )
+while killer.ident:
+    signal.pause()
 np.save(f"{folder}/x.npy", found.x)
 """
 
@@ -662,14 +670,11 @@ def test_killed_at_any_moment__resumes_with_the_same_bits(where, method, tmp_pat
     rowsolve.convert(A, tmp_path / "A.h5", chunk=50)
     command = [sys.executable, "-c", textwrap.dedent(SCRIPT), tmp_path, where, method, str(MEMORY)]
     environment = {**os.environ, "ROWSOLVE_CHECKPOINT_SECONDS": "0"}
-    process = subprocess.Popen(command, env=environment)
-    while process.poll() is None and not (tmp_path / "state").exists():
-        time.sleep(0.005)
-    time.sleep(float(np.random.default_rng().uniform(0.0, 0.05)))
-    process.kill()
-    process.wait()
+    moment = np.random.default_rng().uniform(0.0, 0.05)  # after the first checkpoint
+    assert subprocess.run([*command, str(moment)], env=environment, check=False).returncode == -signal.SIGKILL
+    assert (tmp_path / "state").exists()
     assert not (tmp_path / "x.npy").exists()
-    subprocess.run(command, env=environment, check=True)
+    subprocess.run([*command, "inf"], env=environment, check=True)
     options = {"rng": 3, "rtol": 1e-9, "threads": 1, "memory": MEMORY, "max_passes": 12}
     expected = rowsolve.solve(tmp_path / where, NOISY, eval(method), **options)
     np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), expected.x)
