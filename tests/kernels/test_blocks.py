@@ -7,13 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowsolve.kernels.blocks import block_workspace, project_blocks
+from rowsolve.kernels.rows import frozen
 from rowsolve.sources import open_rows
 
 
 def run(A, b, order, sizes, iterates):
     drops, workspace = np.empty(len(iterates)), block_workspace(max(sizes), A.shape[1])
     rows = open_rows(A).rows
-    project_blocks(rows, b, np.asarray(order), np.asarray(sizes), iterates, drops, workspace, np.full(3, -1))
+    project_blocks(rows, frozen(b), np.asarray(order), np.asarray(sizes), iterates, drops, workspace, np.full(3, -1))
     assert not workspace.spread.any()  # left as it was found
     return drops
 

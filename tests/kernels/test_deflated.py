@@ -3,10 +3,11 @@ from __future__ import annotations
 import naive
 import numpy as np
 import pytest
+from conftest import DENSE_OR_CSR
 
 from rowsolve.kernels.blocks import block_workspace, project_blocks
 from rowsolve.kernels.deflated import find_parts, lift, lower, write_unit_rows
-from rowsolve.kernels.rows import PARALLEL, DeflatedRows, RowFlag, zeros_for_vectors
+from rowsolve.kernels.rows import PARALLEL, DeflatedRows, RowFlag, frozen, zeros_for_vectors
 from rowsolve.kernels.sweep import sweep
 from rowsolve.methods.drawing import ONE_BY_ONE
 from rowsolve.methods.oblivious import ObliviousPlan
@@ -75,16 +76,18 @@ def test_lift__satisfies_the_known_equations_and_returns_the_drop():
     np.testing.assert_allclose(drops, np.subtract(before, after), rtol=1e-12)
 
 
+@DENSE_OR_CSR
 def test_sweep_of_deflated_rows__matches_naive(store):
     case = Deflation(store, seed=1, zero=7)
     expected, order, drops = case.iterates.copy(), np.random.default_rng(2).integers(0, N, 31), np.empty(2)
     expected_drops = naive.deflated_sweep(case.A, case.b, order, case.Q, case.y, expected)
     lifted, known = case.lifted()
-    sweep(case.rows, case.b, order, lifted, drops, np.full(3, -1))
+    sweep(case.rows, frozen(case.b), order, lifted, drops, np.full(3, -1))
     np.testing.assert_allclose(case.lowered(lifted), expected, rtol=1e-9, atol=1e-11)
     np.testing.assert_allclose(known + drops, expected_drops, rtol=1e-9)
 
 
+@DENSE_OR_CSR
 def test_blocks_of_deflated_rows__match_naive(store):
     case = Deflation(store, seed=3)
     order, sizes, drops = np.random.default_rng(4).permutation(N)[:14], np.array([4, 1, 3, 6]), np.empty(2)
@@ -94,13 +97,14 @@ def test_blocks_of_deflated_rows__match_naive(store):
     expected[0] -= shift  # the parts outside see nothing of it
     expected_drops = naive.project_blocks(case.outside, case.b_outside(), order, sizes, expected)
     workspace = block_workspace(6, P + R)
-    project_blocks(case.rows, case.b, order, sizes, lifted, drops, workspace, np.full(3, -1))
+    project_blocks(case.rows, frozen(case.b), order, sizes, lifted, drops, workspace, np.full(3, -1))
     expected[0] += shift
     np.testing.assert_allclose(case.lowered(lifted), expected, rtol=1e-8, atol=1e-9)
     np.testing.assert_allclose(drops, expected_drops, rtol=1e-8)
     assert not workspace.spread.any()
 
 
+@DENSE_OR_CSR
 @pytest.mark.parametrize("n_chains", [2, 3])
 def test_chains_of_deflated_rows__match_naive_and_return_exact_drops(store, n_chains):
     case = Deflation(store, seed=5)
@@ -136,7 +140,7 @@ def test_rows_in_the_known_span__do_not_move_x_but_count_as_a_drop(sine):
     for order in ([4], [4, 4, 4]):  # alone, and in a pair
         b = case.b.copy()
         b[4] = A[4] @ x + 6.0
-        sweep(rows, b, np.array(order), lifted, drops, flagged_rows)
+        sweep(rows, frozen(b), np.array(order), lifted, drops, flagged_rows)
         np.testing.assert_allclose(case.lowered(lifted)[0], x, rtol=1e-5)
         assert drops[0] == pytest.approx(9.0 * len(order), rel=1e-5)
     assert flagged_rows.tolist() == [-1, -1, -1]
@@ -147,7 +151,7 @@ def test_unit_rows__match_numpy_and_note_odd_rows(store):
     b, order, flagged_rows = case.b.copy(), np.array([3, 5, 0]), np.full(3, -1)
     b[5] = 1.0
     units, targets = np.full((3, P), np.nan), np.full(3, np.nan)
-    write_unit_rows(case.source.rows, b, order, units, targets, flagged_rows)
+    write_unit_rows(case.source.rows, frozen(b), order, units, targets, flagged_rows)
     norms = np.array([np.linalg.norm(case.A[3]), np.inf, np.linalg.norm(case.A[0])])
     np.testing.assert_allclose(units, case.A[order] / norms[:, None], rtol=1e-12, atol=1e-300)
     np.testing.assert_allclose(targets, b[order] / norms, rtol=1e-12)

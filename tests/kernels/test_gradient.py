@@ -16,9 +16,10 @@ from rowsolve.kernels.rows import CSRRows, DenseRows, frozen
 from rowsolve.sources import open_rows
 
 
-@pytest.mark.parametrize("weight", [0.0, 1.0])
-@pytest.mark.parametrize(("start", "stop"), [(0, 40), (3, 4), (5, 36), (7, 7)])
-@pytest.mark.parametrize("p", [3, 9, 37])  # some columns, whole vectors, whole cache lines and what is left of them
+@pytest.mark.parametrize(
+    ("p", "start", "stop", "weight"),  # some columns, whole vectors, whole cache lines and what is left of them
+    [(3, 0, 40, 1.0), (3, 5, 36, 0.0), (9, 3, 4, 1.0), (9, 0, 40, 0.0), (37, 5, 36, 1.0), (37, 7, 7, 1.0)],
+)
 def test_gradients__are_those_of_two_products(store, weight, start, stop, p):
     rng = np.random.default_rng(0)
     A, b, vectors = rng.standard_normal((40, p)), rng.standard_normal(40), rng.standard_normal((2, p))
@@ -26,7 +27,7 @@ def test_gradients__are_those_of_two_products(store, weight, start, stop, p):
     exact = kept.astype(np.float64) if isinstance(kept, np.ndarray) else A
     before = rng.standard_normal((2, p))
     out, squares = before.copy(), np.ones(2)
-    add_gradients(open_rows(kept).rows, b, weight, start, stop, vectors, out, squares)
+    add_gradients(open_rows(kept).rows, frozen(b), weight, start, stop, vectors, out, squares)
     part = exact[start:stop]
     r = weight * b[start:stop] - part @ vectors[0], -part @ vectors[1]
     np.testing.assert_allclose(out, before + np.array([part.T @ r[0], part.T @ r[1]]), rtol=1e-12, atol=1e-12)

@@ -51,7 +51,7 @@ def test_numbers_beyond_a_row_count_for_nothing():
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("p", [1, 2, 7, 8, 9, 16, 23, 24, 25])
-@pytest.mark.parametrize("n", [1, 2, 5, 700])
+@pytest.mark.parametrize("n", [1, 700])
 def test_narrow_rows_give_the_gradient(n, p, dtype):
     rng = np.random.default_rng(n + p)
     A, b, vectors = rng.standard_normal((n, p)).astype(dtype), rng.standard_normal(n), rng.standard_normal((2, p))

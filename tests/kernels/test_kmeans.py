@@ -14,7 +14,7 @@ from rowsolve.kernels.kmeans import (
     move_centroids,
     online_kmeans,
 )
-from rowsolve.kernels.rows import PARALLEL
+from rowsolve.kernels.rows import PARALLEL, frozen
 from rowsolve.sources import open_rows
 
 DIRECTION, EUCLIDEAN, JACCARD, HAMMING = (int(code) for code in MetricCode)
@@ -22,10 +22,10 @@ DIRECTION, EUCLIDEAN, JACCARD, HAMMING = (int(code) for code in MetricCode)
 
 def seed_centroids(rows, b, sample, metric, draws, centroids, flagged_rows):
     far = np.empty(sample.size)
-    distances_to_none(rows, b, sample, metric, far, flagged_rows)
+    distances_to_none(rows, frozen(b), sample, metric, far, flagged_rows)
     least = PARALLEL * far.max()
     for group, draw in enumerate(draws):
-        if not add_seed(rows, b, sample, metric, np.array([draw, 1.0 - draw]), far, least, centroids, group):
+        if not add_seed(rows, frozen(b), sample, metric, np.array([draw, 1.0 - draw]), far, least, centroids, group):
             return group
     return draws.size
 
@@ -51,8 +51,8 @@ def test_online_kmeans__matches_naive(store, metric, rate):
     start_targets = centroids.target * centroids.weight
     labels = np.empty(60, np.int64)
     args = (metric, rate or 0.0, centroids, 3, labels, flagged_rows)
-    online_kmeans(rows, b, order[:25], *args)
-    online_kmeans(rows, b, order[25:], *args)  # in chunks
+    online_kmeans(rows, frozen(b), order[:25], *args)
+    online_kmeans(rows, frozen(b), order[25:], *args)  # in chunks
 
     expected, vectors, targets = naive.online_kmeans(A, b, order, starts, by_direction=metric == DIRECTION, rate=rate)
     if rate is not None:  # the naive version starts its targets at zero
@@ -78,9 +78,9 @@ def test_batches__match_naive_whatever_the_number_of_parts(store, metric):
         for start, stop in ((0, 10), (10, 33), (33, 60)):
             middle = start + 2 * ((stop - start) // (2 * n_parts))  # after an even number: the same pairs of rows
             for first, last in ((start, middle), (middle, stop)):
-                label_rows(rows, b, order, first, last, metric, centroids, 5, labels, scales, flagged_rows)
+                label_rows(rows, frozen(b), order, first, last, metric, centroids, 5, labels, scales, flagged_rows)
             for part in range(n_parts):
-                move_centroids(rows, b, order, start, stop, 0.0, centroids, labels, scales, part, n_parts)
+                move_centroids(rows, frozen(b), order, start, stop, 0.0, centroids, labels, scales, part, n_parts)
         found.append((labels, *centroids))
     for other in found[1:]:
         for one, two in zip(found[0], other, strict=True):
@@ -99,7 +99,7 @@ def test_online_kmeans__a_constant_rate_runs_for_ever():
     centroids, flagged_rows = empty_centroids(1, 2), np.full(3, -1)
     rows, order = open_rows(A).rows, np.tile([0, 1], 3000)
     seed_centroids(rows, np.ones(2), np.array([0]), EUCLIDEAN, np.array([0.5]), centroids, flagged_rows)
-    online_kmeans(rows, np.ones(2), order, EUCLIDEAN, 0.5, centroids, 1, np.empty(2, np.int64), flagged_rows)
+    online_kmeans(rows, frozen(np.ones(2)), order, EUCLIDEAN, 0.5, centroids, 1, np.empty(2, np.int64), flagged_rows)
     vector = centroids.vector[0] * centroids.weight[0]
     np.testing.assert_allclose(vector, [1.0, 0.1 * 2 / 3], rtol=1e-10)
     assert centroids.target[0] * centroids.weight[0] == pytest.approx(1.0)
@@ -127,7 +127,7 @@ def test_online_kmeans__scale_does_not_matter(scale, metric):
     for found, factor in zip(labels, (1.0, scale), strict=True):
         rows, centroids = open_rows(A * factor).rows, empty_centroids(3, 8)
         seed_centroids(rows, b, order[:20], metric, np.array([0.1, 0.5, 0.9]), centroids, flagged_rows)
-        online_kmeans(rows, b, order, metric, 0.0, centroids, 3, found, flagged_rows)
+        online_kmeans(rows, frozen(b), order, metric, 0.0, centroids, 3, found, flagged_rows)
         assert np.isfinite(centroids.vector).all()
     assert labels[0].tolist() == labels[1].tolist()
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import naive
 import numpy as np
 import pytest
+from conftest import DENSE_OR_CSR
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,6 +60,7 @@ def test_best__skips_a_move_at_rounding_level():
     assert best_with_memory(start, end, 1.0, np.zeros((1, P)), 0, 0, np.empty(P)) < 0.0
 
 
+@DENSE_OR_CSR
 @pytest.mark.parametrize("memory", [1, 3, 50])
 def test_sweep_with_memory__matches_naive_and_returns_exact_drops(store, memory):
     rng = np.random.default_rng(1)

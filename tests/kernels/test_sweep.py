@@ -5,6 +5,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rowsolve.kernels.rows import frozen
 from rowsolve.kernels.sweep import Gate, guarded_sweep, lets_through, sweep
 from rowsolve.sources import open_rows
 
@@ -22,7 +23,7 @@ def test_sweep__matches_naive(store):
     exact = kept.astype(np.float64) if isinstance(kept, np.ndarray) else A
     expected, drops = iterates.copy(), np.empty(2)
     expected_drops = naive.sweep(exact, b, order, expected)
-    sweep(open_rows(kept).rows, b, order, iterates, drops, np.full(3, -1))
+    sweep(open_rows(kept).rows, frozen(b), order, iterates, drops, np.full(3, -1))
     np.testing.assert_allclose(iterates, expected, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(drops, expected_drops, rtol=1e-10)
 
@@ -41,7 +42,7 @@ def test_sweep__any_width_and_number_of_rows(seed, n_columns, n_steps, dtype):
     iterates, order, drops = rng.standard_normal((2, n_columns)), rng.integers(0, 5, n_steps), np.empty(2)
     expected = iterates.copy()
     expected_drops = naive.sweep(A.astype(float), b, order, expected)
-    sweep(open_rows(A).rows, b, order, iterates, drops, np.full(3, -1))
+    sweep(open_rows(A).rows, frozen(b), order, iterates, drops, np.full(3, -1))
     np.testing.assert_allclose(iterates, expected, rtol=1e-9, atol=1e-9 * (1 + np.abs(expected).max()))
     np.testing.assert_allclose(drops, expected_drops, rtol=1e-9, atol=1e-15 * (1 + np.abs(expected_drops).max()))
 
@@ -55,7 +56,7 @@ def test_sweep__error_never_grows_and_drops_add_up(seed, steps):
     start = np.sum((x_true - iterates[0]) ** 2)
     error, total, drops = start, 0.0, np.empty(2)
     for i in rng.integers(0, 15, steps):
-        sweep(rows, b, np.array([i]), iterates, drops, np.full(3, -1))
+        sweep(rows, frozen(b), np.array([i]), iterates, drops, np.full(3, -1))
         now = np.sum((x_true - iterates[0]) ** 2)
         assert now <= error * (1 + 1e-12)
         error, total = now, total + drops[0]
@@ -69,8 +70,8 @@ def test_sweep__scaling_an_equation_changes_nothing(seed, exponent):
     scaled[3] *= 2.0**exponent
     scaled_b[3] *= 2.0**exponent
     drops, other_drops = np.empty(2), np.empty(2)
-    sweep(open_rows(A).rows, b, order, iterates, drops, np.full(3, -1))
-    sweep(open_rows(scaled).rows, scaled_b, order, other, other_drops, np.full(3, -1))
+    sweep(open_rows(A).rows, frozen(b), order, iterates, drops, np.full(3, -1))
+    sweep(open_rows(scaled).rows, frozen(scaled_b), order, other, other_drops, np.full(3, -1))
     np.testing.assert_array_equal(iterates, other)  # a power of two: to the last bit
     np.testing.assert_array_equal(drops, other_drops)
 
@@ -83,7 +84,7 @@ def test_guarded_sweep__matches_naive(store):
     expected, drops, gate = iterates.copy(), np.empty(2), Gate(np.array([0.3, 0.01]), 2.0, 1.2, 0.8)
     expected_drops, level = naive.guarded_sweep(exact, b, order, expected, 0.3, 0.01, 2.0, 1.2, 0.8)
     everything = naive.sweep(exact, b, order, iterates.copy())
-    guarded_sweep(open_rows(kept).rows, b, order, iterates, drops, np.full(3, -1), gate)
+    guarded_sweep(open_rows(kept).rows, frozen(b), order, iterates, drops, np.full(3, -1), gate)
     np.testing.assert_allclose(iterates, expected, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(drops, expected_drops, rtol=1e-10)
     np.testing.assert_allclose(gate.level, [level, 0.01], rtol=1e-10)

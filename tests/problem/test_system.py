@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import STORES, gaussian
+from conftest import DENSE_OR_CSR, gaussian
 from scipy import sparse
 
 import rowsolve
@@ -49,11 +49,11 @@ def test_odd_rows__the_last_of_each_sort_is_noted_for_any_number_of_threads(thre
     assert system.counter.rows_read == 40
 
 
-@pytest.mark.parametrize("keep", STORES, ids=lambda store: store.__name__.removeprefix("as_"))
+@DENSE_OR_CSR
 @pytest.mark.parametrize("name", ["randomized", "jl", "cluster-jl", "extended"])
-def test_preparation__is_the_same_bits_for_any_number_of_threads(name, keep, tmp_path):
+def test_preparation__is_the_same_bits_for_any_number_of_threads(name, store):
     A, b, _ = gaussian(301, 13)
-    kept, method = keep(A, tmp_path), rowsolve.METHODS[name]()
+    kept, method = store(A), rowsolve.METHODS[name]()
     iterates = []
     for threads in (1, 2, 3):
         system, rng = System(open_rows(kept), b, threads=threads), np.random.default_rng(0)

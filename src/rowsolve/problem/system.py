@@ -69,7 +69,7 @@ class System:
         origin: Origin | None = None,
     ) -> None:
         self.rows: Any = source.rows
-        self.b = b
+        self.b = b = frozen(b)  # read-only, so that kernels are compiled for one kind of array
         self.n_rhs = 1 if b.ndim == 1 else b.shape[1]
         self.n_rows, self.n_columns = source.shape
         self.damp, self.bounds = damp, bounds
