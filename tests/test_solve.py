@@ -187,7 +187,7 @@ def test_max_seconds__is_kept_by_a_shorter_last_burst(method, clock):
 
 @pytest.mark.parametrize("method", ["jl", "cluster-block"])
 def test_max_seconds__ends_the_preparation_too(method, clock, monkeypatch):
-    monkeypatch.setattr("rowsolve.problem.system.WORK_OF_A_BURST", 1000)
+    monkeypatch.setattr("rowsolve.problem.reader.WORK_OF_A_BURST", 1000)
     A, b, _ = gaussian(600, 10)
     solution = rowsolve.solve(A, b, method, max_seconds=0.001, rng=0)
     assert solution.status is Status.MAX_SECONDS

@@ -202,7 +202,7 @@ def test_compressing__is_resumed(n_sides, monkeypatch):
     """A pass that is interrupted after some pieces, and resumed by another object, ends with the same bits."""
     rng = np.random.default_rng(2)
     A, b = rng.standard_normal((300, 20)), rng.standard_normal((300, n_sides) if n_sides > 1 else 300)
-    monkeypatch.setattr("rowsolve.problem.system.WORK_OF_A_BURST", 1000)  # 50 rows a piece
+    monkeypatch.setattr("rowsolve.problem.reader.WORK_OF_A_BURST", 1000)  # 50 rows a piece
     tolerance, x0 = Tolerance(1e-6, 0.0, EPS), np.zeros((n_sides, 20))
 
     def make():
@@ -219,7 +219,7 @@ def test_compressing__is_resumed(n_sides, monkeypatch):
 def test_compressing_within_bounds__is_resumed(by_qr, monkeypatch):
     rng = np.random.default_rng(2)
     A, b, bounds = rng.standard_normal((300, 20)), rng.standard_normal(300), (np.zeros(20), np.full(20, np.inf))
-    monkeypatch.setattr("rowsolve.problem.system.WORK_OF_A_BURST", 1000)
+    monkeypatch.setattr("rowsolve.problem.reader.WORK_OF_A_BURST", 1000)
 
     def make(by_qr=by_qr):
         system = System(open_rows(A), b, bounds=bounds)
