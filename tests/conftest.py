@@ -59,7 +59,8 @@ def clock(monkeypatch):
     ``clock.now`` may be set.
     """
     clock = SimpleNamespace(now=0.0, perf_counter=lambda: clock.now)
-    monkeypatch.setattr("rowsolve.problem.clock.time", clock)
+    for module in ("problem.clock", "engine.warmup"):
+        monkeypatch.setattr(f"rowsolve.{module}.time", clock)
     for name in ("add", "use"):
         monkeypatch.setattr(RowCounter, name, _in_time(getattr(RowCounter, name), clock))
     return clock
