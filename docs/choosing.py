@@ -16,7 +16,7 @@ import numpy as np
 from make import put, race_results
 
 from rowsolve import solve
-from rowsolve.engine import messages, stages
+from rowsolve.engine import messages, outliers
 from rowsolve.experiments.style import new_figure
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.lstsq import dense, spectrum
@@ -205,7 +205,7 @@ def next_turns() -> dict[str, list[Turn]]:
                 '`outliers="drop"`, and '
                 f"of {vectors._ROWS_FOR_THE_TAIL:,} rows (of all, if there are fewer than twice as many) the "
                 f"largest residual is above {wild} times the median, or the root mean square of all residuals is above "
-                f"{messages._HEAVY:g} times the median (and {stages.CLEAN:g} of that of b); not with `damp` or "
+                f"{messages._HEAVY:g} times the median (and {outliers.CLEAN:g} of that of b); not with `damp` or "
                 f"`bounds`, nor if n < {tall} p",
                 "`quantile`", "'quantile' looked for a solution without them",
                 f"outliers='drop', and a few\nresiduals above {wild} x the median",

@@ -15,6 +15,7 @@ from conftest import gaussian
 
 import rowsolve
 from rowsolve import History, RowCheck, Solution, Status
+from rowsolve._solution import Cost
 from rowsolve.engine.check import residual_of_some
 
 A, B = gaussian(50, 3, noise=0.1)[:2]
@@ -28,21 +29,20 @@ def made_by_hand(**others):
     history.add("block", 32, 0.01, math.nan, 0.5)
     history.add("refined", 64, 0.02, 0.25, math.nan)
     given = {
-        "x": np.array([1.0, -2.5]), "status": Status.CONVERGED, "message": WORDS, "error_estimate": 1.234e-7,
+        "x": np.array([1.0, -2.5]), "status": Status.CONVERGED, "message": WORDS,
         "error_estimates": np.array([1.234e-7]), "rank": 2, "optimality": None,
-        "row_check": RowCheck(0.0123456, math.nan, 256, 256, full=False), "method": "refined", "rows_read": 64,
-        "passes": 0.125, "bytes_read": 1024.0, "seconds": 0.02, "compile_seconds": 0.0,
-        "rows_off": np.array([3, 4]), "history": history,
+        "row_check": RowCheck(0.0123456, math.nan, 256, 256, full=False), "method": "refined",
+        "cost": Cost(64, 0.125, 1024.0, 0.02, 0.0), "rows_off": np.array([3, 4]), "history": history,
     }  # fmt: skip
     return Solution(**{**given, **others})
 
 
 # Another value for each field; those that hold NaN differ in a place that does not.
 OTHERS = {
-    "x": np.array([1.0, -2.0]), "status": Status.PRECISION, "message": "Other words.", "error_estimate": math.nan,
+    "x": np.array([1.0, -2.0]), "status": Status.PRECISION, "message": "Other words.",
     "error_estimates": np.array([math.nan]), "rank": None, "optimality": 0.0,
-    "row_check": RowCheck(0.0123456, math.nan, 255, 255, full=False), "method": "block", "rows_read": 65,
-    "passes": 0.126, "bytes_read": 1025.0, "seconds": 0.03, "compile_seconds": 0.1, "rows_off": np.array([3]),
+    "row_check": RowCheck(0.0123456, math.nan, 255, 255, full=False), "method": "block",
+    "cost": Cost(64, 0.125, 1024.0, 0.03, 0.0), "rows_off": np.array([3]),
     "history": History(["block", "refined"], [32, 64], [0.01, 0.02], [math.nan, 0.5], [0.5, math.nan]),
 }  # fmt: skip
 
@@ -124,6 +124,17 @@ def test_success__is_converged():
         assert found.success is found.converged is (status is Status.CONVERGED)
 
 
+def test_costs__are_attributes_of_the_solution():
+    found = made_by_hand()
+    assert found.cost._asdict() == {name: getattr(found, name) for name in Cost._fields}
+
+
+def test_error_estimate__is_the_largest_and_not_known_if_one_is_not():
+    assert made_by_hand().error_estimate == 1.234e-7
+    assert made_by_hand(error_estimates=np.array([1e-3, 1e-2, 1e-4])).error_estimate == 1e-2
+    assert math.isnan(made_by_hand(error_estimates=np.array([1e-3, math.nan])).error_estimate)
+
+
 def test_nit__counts_the_entries_of_the_history():
     assert made_by_hand().nit == 2
     found = rowsolve.solve(A, B, "randomized", rng=0)
@@ -147,7 +158,7 @@ def test_repr__has_aligned_lines():
 
 
 def test_repr__leaves_out_what_is_not_known():
-    lines = repr(made_by_hand(rank=None, row_check=None, error_estimate=math.nan, message="")).splitlines()
+    lines = repr(made_by_hand(rank=None, row_check=None, error_estimates=np.array([math.nan]), message="")).splitlines()
     names = [line.partition(":")[0].strip() for line in lines]
     assert names == ["message", "success", "status", "x", "error_estimate", "residual", "method", "passes", "seconds"]
     assert lines[4:6] == ["error_estimate: nan", "      residual: nan"]

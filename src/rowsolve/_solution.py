@@ -7,14 +7,14 @@ import math
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Event", "History", "RowCheck", "Solution", "Status"]
+__all__ = ["Cost", "Event", "History", "RowCheck", "Solution", "Status"]
 
 _TEXT = 64  # columns of the values that describe a solution; their names take 16 more
 _ENTRIES = 6  # of x that are shown; of more, two from each end
@@ -165,6 +165,16 @@ class RowCheck(_ByValue):
         return f"{self.relative:.2g} over {self.n_rows:,} sampled rows ({self.n_fresh:,} never used before)"
 
 
+class Cost(NamedTuple):
+    """What a solve has read, and how long it took; the attributes are those of `Solution` with the same names."""
+
+    rows_read: int
+    passes: float
+    bytes_read: float
+    seconds: float
+    compile_seconds: float
+
+
 class _Message:
     """A text, or a function that makes it when it is read for the first time.
 
@@ -235,6 +245,8 @@ class Solution(_ByValue):
         The time it took, without `compile_seconds`.
     compile_seconds : float
         The time it took to compile the kernels or to load them from disk.
+    cost : Cost
+        The five values above, as a named tuple.
     rows_off : ndarray of int64
         The indices, in order, of the rows that are known to be inconsistent with the others. If the status is
         ``CONVERGED``, these are the rows that were left out as outliers; if it is ``INCONSISTENT``, those that the
@@ -247,17 +259,12 @@ class Solution(_ByValue):
     x: np.ndarray
     status: Status
     message: str
-    error_estimate: float
     error_estimates: np.ndarray
     rank: int | None
     optimality: float | None
     row_check: RowCheck | None
     method: str
-    rows_read: int
-    passes: float
-    bytes_read: float
-    seconds: float
-    compile_seconds: float
+    cost: Cost
     rows_off: np.ndarray
     history: History
 
@@ -272,6 +279,11 @@ class Solution(_ByValue):
         return self.success
 
     @property
+    def error_estimate(self) -> float:
+        """The largest of `error_estimates`; NaN if any is NaN."""
+        return float(self.error_estimates.max())
+
+    @property
     def residual(self) -> float:
         """The 2-norm of ``b - A x``: exact if all rows were checked, else estimated; NaN if none was."""
         return math.nan if self.row_check is None else self.row_check.residual
@@ -280,6 +292,31 @@ class Solution(_ByValue):
     def nit(self) -> int:
         """The number of iterations."""
         return len(self.history)
+
+    @property
+    def rows_read(self) -> int:
+        """The number of rows of A that were read."""
+        return self.cost.rows_read
+
+    @property
+    def passes(self) -> float:
+        """``rows_read`` over the number of rows of A."""
+        return self.cost.passes
+
+    @property
+    def bytes_read(self) -> float:
+        """The number of bytes of A that were read."""
+        return self.cost.bytes_read
+
+    @property
+    def seconds(self) -> float:
+        """The time it took, without `compile_seconds`."""
+        return self.cost.seconds
+
+    @property
+    def compile_seconds(self) -> float:
+        """The time it took to compile or load the kernels."""
+        return self.cost.compile_seconds
 
     def __repr__(self) -> str:
         entries = list(self._entries())

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from rowsolve import _validate
-from rowsolve._solution import Event, Solution
+from rowsolve._solution import Event, History, Solution
 from rowsolve.checkpoint.file import Checkpoint, memory_in
 from rowsolve.engine.job import Job
 from rowsolve.engine.small import solve_at_once, solve_small
+from rowsolve.engine.stage import Context, Task
 from rowsolve.estimate.tolerance import Tolerance
 from rowsolve.export.output import make_sure_apart
 from rowsolve.methods import Method, Refined
@@ -31,6 +32,7 @@ __all__ = ["solve"]
 DEFAULT_PASSES = 1000
 DEFAULT_WORK = 1e9  # numbers read
 _REFINED = Refined()
+_USUAL = ("auto", 0.0, "sampled", "keep", False)  # method, damp, check, outliers, resume
 
 
 def solve(
@@ -166,18 +168,13 @@ def solve(
     ('CONVERGED', True)
     """
     is_seed = rng is None or (type(rng) is int and rng >= 0)  # to make a generator takes a part of a small solve
-    if is_seed and x0 is memory is bounds is callback is checkpoint is max_passes is max_seconds is None:
-        plain = method == "auto" and damp == 0.0 and check == "sampled" and outliers == "keep" and not resume
-        found = solve_at_once(A, b, rtol, atol, threads) if plain else None
+    usual = x0 is memory is bounds is callback is checkpoint is max_passes is max_seconds is None
+    if is_seed and usual and (method, damp, check, outliers, resume) == _USUAL:
+        found = solve_at_once(A, b, rtol, atol, threads)
         if found is not None:
             return found
+    memory = _memory_for(checkpoint, memory, (A, b, x0), resume=resume)
     told, n_threads = _callback_for(callback, b), _validate.threads_of(threads)
-    if checkpoint is not None:
-        make_sure_apart(Path(checkpoint), files_of_system(A, b, x0))
-    elif resume:
-        raise ValueError("`resume` requires `checkpoint`, the file to resume from.")
-    if resume and memory is None:
-        memory = memory_in(checkpoint)  # type: ignore[arg-type]
     with _validate.opened_system(
         A, b, memory, n_threads, check_finite=check_finite, all_of_it=checkpoint is not None
     ) as (given, sides, eps):  # fmt: skip
@@ -187,35 +184,31 @@ def solve(
             n_threads,
         )  # fmt: skip
         generator = None if is_seed else _validate.generator_of(rng)
-        if checkpoint is callback is memory is None and (solution := _at_once(request)) is not None:
-            return _as_given(solution, b)
-        job = _job(request, generator or _validate.generator_of(rng), told, memory)
-        if checkpoint is not None:
-            seed = None if isinstance(rng, np.random.Generator) else repr(rng)
-            used = _memory_used(request.source, memory)
-            fingerprint = job.fingerprint(method=repr(method), rng=seed, memory=used)
-            job = job.kept_in(Checkpoint(checkpoint, fingerprint, resume=resume))
-        solution = job.go()
-        if check_finite and (words := _not_checked(job.system, solution)):
-            solution = replace(solution, message=f"{solution.message} {words}")
+        solution = _at_once(request, plain=checkpoint is callback is memory is None)
+        if solution is None:
+            generator = generator or _validate.generator_of(rng)
+            context = Context(_system_of(request, memory), tolerance, generator, History(), told)
+            job = Job(context, request.task)
+            if checkpoint is not None:
+                identity = job.fingerprint(**_identity(request.source, method, rng, memory))
+                job = job.kept_in(Checkpoint(checkpoint, identity, resume=resume))
+            solution = job.go()
+            if check_finite:
+                solution = _with_remark(solution, context.system)
     return _as_given(solution, b)
 
 
 @dataclass(frozen=True)
 class _Request:
-    """The arguments of a solve, checked; a method of None is ``"auto"``."""
+    """The arguments of a solve, checked."""
 
-    method: Method | None
+    task: Task
     source: Source
     b: np.ndarray
-    x0: np.ndarray
     bounds: Any
     damp: float
     tolerance: Tolerance
-    max_rows: float
     seconds: float
-    check: str
-    drop: bool
     threads: int
 
 
@@ -235,51 +228,60 @@ def _request(
     seconds = math.inf if max_seconds is None else _validate.positive("max_seconds", max_seconds)
     max_rows = _rows_allowed(max_passes, seconds, source)
     drop = _validate.outliers_of(outliers, chosen, b, plain=damping == 0.0 and limits is None)
-    check = _validate.check_of(check)
-    return _Request(
-        chosen, source, b, start, limits, damping, tolerance, max_rows, seconds, check, drop, threads
-    )  # fmt: skip
+    task = Task(chosen, start, max_rows, _validate.check_of(check), drop)
+    return _Request(task, source, b, limits, damping, tolerance, seconds, threads)
 
 
-def _at_once(request: _Request) -> Solution | None:
-    """Return the solution of a small system, without stages; None if it is not small, or needs the general code."""
-    plain = not request.drop and request.bounds is None and request.check == "sampled"
-    if not plain or not _is_small(request.method, request.source, request.b, request.max_rows, request.seconds):
+def _at_once(request: _Request, *, plain: bool) -> Solution | None:
+    """Return the solution of a small system, without stages; None if it is not small, or needs the general code.
+
+    `plain` is whether no callback, checkpoint or memory limit needs it.
+    """
+    task = request.task
+    plain = plain and not task.drop and request.bounds is None and task.check == "sampled"
+    if not plain or not _is_small(request):
         return None
     return solve_small(
-        request.source.as_matrix(), request.b, request.x0, request.damp, request.tolerance, request.threads,
-        auto=request.method is None,
+        request.source.as_matrix(), request.b, task.x0, request.damp, request.tolerance, request.threads,
+        auto=task.method is None,
     )  # fmt: skip
 
 
-def _job(request: _Request, rng: np.random.Generator, callback: Any, memory: Any) -> Job:
-    """Return the job for a request."""
-    clock = Clock(request.seconds)
-    system = _system_of(request.source, request.b, clock, request.threads, request.damp, request.bounds, memory)
-    return Job(
-        request.method, request.x0, system, request.tolerance, request.max_rows, request.check, rng, callback,
-        drop=request.drop,
-    )  # fmt: skip
+def _is_small(request: _Request) -> bool:
+    """Return whether the rows are in memory, and so few that LAPACK takes hardly any time."""
+    task, source, b = request.task, request.source, request.b
+    n, p = source.shape
+    if isinstance(source, StoredRows) or task.max_rows < n or task.method not in (None, _REFINED):
+        return False
+    if request.seconds < math.inf or not is_small(source.rows, n, p, b[0].size):
+        return False
+    return task.method is not None or not rows_seem_to_agree(source.rows, b)
 
 
-def _system_of(
-    source: Source, b: np.ndarray, clock: Clock, threads: int, damp: float, bounds: Any, memory: Any
-) -> System:  # fmt: skip
+def _system_of(request: _Request, memory: Any) -> System:
     """Return the system; a file that is read in chunks has its share of `memory` already."""
-    workspace_bytes = math.inf
+    source, clock, workspace_bytes = request.source, Clock(request.seconds), math.inf
     if memory is not None and not isinstance(source, StoredRows):
         workspace_bytes = _validate.memory_of(memory) - sum(part.nbytes for part in source.rows)
-    return System(source, b, clock, threads, damp, bounds, workspace_bytes)
+    return System(source, request.b, clock, request.threads, request.damp, request.bounds, workspace_bytes)
 
 
-def _is_small(method: Method | None, source: Source, b: np.ndarray, max_rows: float, seconds: float) -> bool:
-    """Return whether the rows are in memory, and so few that LAPACK takes hardly any time."""
-    n, p = source.shape
-    if isinstance(source, StoredRows) or max_rows < n or method not in (None, _REFINED):
-        return False
-    if seconds < math.inf or not is_small(source.rows, n, p, b[0].size):
-        return False
-    return method is not None or not rows_seem_to_agree(source.rows, b)
+def _memory_for(checkpoint: Any, memory: Any, data: tuple[Any, Any, Any], *, resume: bool) -> Any:
+    """Return the memory limit; if it is None, that of the checkpoint to resume from.
+
+    Raise ValueError if there is nothing to resume from, or if the checkpoint is a file of the `data`: A, b and x0.
+    """
+    if checkpoint is not None:
+        make_sure_apart(Path(checkpoint), files_of_system(*data))
+    elif resume:
+        raise ValueError("`resume` requires `checkpoint`, the file to resume from.")
+    return memory_in(checkpoint) if resume and memory is None else memory
+
+
+def _identity(source: Source, method: Any, rng: Any, memory: int | str | None) -> dict[str, Any]:
+    """Return the arguments that a solve must have in common with its checkpoint, besides those of the `Job`."""
+    seed = None if isinstance(rng, np.random.Generator) else repr(rng)
+    return {"method": repr(method), "rng": seed, "memory": _memory_used(source, memory)}
 
 
 def _as_given(solution: Solution, b: Any) -> Solution:
@@ -292,13 +294,14 @@ def _in_a_column(b: Any) -> bool:
     return np.ndim(b) == 2 and np.shape(b)[1] == 1
 
 
-def _not_checked(system: System, solution: Solution) -> str:
-    """Return a sentence on how many rows were checked for NaN and infinity, if not all were."""
+def _with_remark(solution: Solution, system: System) -> Solution:
+    """Return the solution with a remark on how many rows were checked for NaN and infinity, if not all were."""
     fresh = solution.row_check.n_fresh if solution.row_check else 0
     n_checked = min(system.counter.n_checked + fresh, system.n_rows)
     if n_checked == system.n_rows:
-        return ""
-    return f"Only the {n_checked:,} rows that were read (of {system.n_rows:,}) were checked for NaN and infinity."
+        return solution
+    words = f"Only the {n_checked:,} rows that were read (of {system.n_rows:,}) were checked for NaN and infinity."
+    return replace(solution, message=f"{solution.message} {words}")
 
 
 def _callback_for(callback: Any, b: Any) -> Callable[[Event], Any] | None:

@@ -112,14 +112,14 @@ def test_x_of_a_rank_in_doubt__is_judged_by_its_residual(monkeypatch):
     A, b = system()
     A[:, 4] = A[:, 0] + 3e-13 * A[:, 4]
     away = np.array([1.0, 0, 0, 0, -1.0])
-    spoiled(monkeypatch, x=lambda x: x + away, status=Status.CONVERGED, error_estimate=1e-9)
+    spoiled(monkeypatch, x=lambda x: x + away, status=Status.CONVERGED, error_estimates=np.array([1e-9]))
     assert judge.judge(A, b, OPTIONS).failures == []
     spoiled(monkeypatch, x=lambda x: x + abs(away))
     assert judge.judge(A, b, OPTIONS).failures[0].startswith("WRONG: residual")
 
 
 def test_estimate_above_the_tolerance__contradicts_converged(monkeypatch):
-    spoiled(monkeypatch, error_estimate=1e-5)
+    spoiled(monkeypatch, error_estimates=np.array([1e-5]))
     assert judge.judge(*system(), OPTIONS).failures == ["CONVERGED with an estimate of 1.0e-05 at rtol 1e-06"]
 
 

@@ -519,7 +519,7 @@ DEPENDENT = np.column_stack([A, A[:, 0] + A[:, 1]])
 WILD = b.copy()
 WILD[::25] += 50.0
 STATES = {
-    "wild rows": (A, WILD, "auto", {"rtol": 1e-9, "outliers": "drop"}, ["auto.least_squares"]),
+    "wild rows": (A, WILD, "auto", {"rtol": 1e-9, "outliers": "drop"}, ["auto.aside"]),
     "compressed": (A, NOISY, rowsolve.Refined("all"), {"memory": MEMORY}, ["run.loop.all_rows"]),
     "sparse, several, gradients": (SPARSE, TWO, rowsolve.Refined("none"), {}, ["run.loop.descent"]),
     "sparse, several, rows": (SPARSE, SPARSE @ np.column_stack([X, 2 * X]), "block", {}, []),
@@ -565,10 +565,10 @@ def test_every_state__resumes_with_the_same_bits(what, tmp_path, monkeypatch):
 
 
 def test_search_for_outliers__keeps_to_its_own_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr("rowsolve.engine.stages._ROWS_TO_LEAVE_OUT", 20 if JIT else 6)
+    monkeypatch.setattr("rowsolve.engine.outliers._ROWS_TO_LEAVE_OUT", 20 if JIT else 6)
     args, options = (A, WILD, "auto"), {"rng": 2, "rtol": 1e-9, "threads": 1, "outliers": "drop"}
     assert "stopped early" in rowsolve.solve(*args, **options).message
-    check_states(tmp_path / "state", args, options, ["auto.least_squares"])
+    check_states(tmp_path / "state", args, options, ["auto.aside"])
 
 
 def test_blocks_without_room_for_their_factors__go_on(tmp_path, monkeypatch):
@@ -602,8 +602,8 @@ WIDEST, of_widest, _ = gaussian(1500, 1000) if JIT else (A, b, X)
 @pytest.mark.parametrize(
     ("args", "more", "parts"),
     [
-        ((SHARING, of_sharing, "refined"), {}, ["run.loop.descent.outliers", "spectrum.shared"]),
-        ((SHARING, SHARING @ np.ones(SHARING.shape[1]), rowsolve.Deflated("rows")), {}, ["spectrum.shared"]),
+        ((SHARING, of_sharing, "refined"), {}, ["run.loop.descent.outliers", "context.spectrum.shared"]),
+        ((SHARING, SHARING @ np.ones(SHARING.shape[1]), rowsolve.Deflated("rows")), {}, ["context.spectrum.shared"]),
         ((WIDEST, of_widest, "block"), {"threads": 2, "max_passes": 10}, ["run.loop.plan"]),
     ],
     ids=["outliers", "shared", "chains"],

@@ -65,6 +65,16 @@ class Burst:
         self.progress.record(sum(self.iterates.drops[:-1].tolist()))
         return None if self._is_misled() else self.iterates.verdict
 
+    def suspect(self, rows: np.ndarray) -> None:
+        """Use `rows` in every burst from now on."""
+        self.suspects = np.union1d(self.suspects, rows)
+
+    def release_suspects(self) -> np.ndarray:
+        """Return the suspects and use them no more; chains and memory, which assume a consistent system, may return."""
+        released, self.suspects = self.suspects, np.empty(0, np.int64)
+        self.plan.trust()
+        return released
+
     def _is_misled(self) -> bool:
         """Return whether chains or memory may have misled x because the system is inconsistent."""
         return self.plan.takes_shortcuts and any(monitor.suspicious for monitor in self.iterates.monitors)

@@ -22,6 +22,7 @@ from rowsolve.engine.check import (
     sampled_check,
 )  # fmt: skip
 from rowsolve.engine.iterates import Iterates
+from rowsolve.engine.outcome import Checked
 from rowsolve.engine.stage import Context, Stage
 
 __all__ = ["FreshRows"]
@@ -47,6 +48,19 @@ class FreshRows:
         self._context, self._stage, self._iterates = context, stage, iterates
         self.off, self.zero_rows = _NO_ROWS, _NO_ROWS
         self.finding: Finding | None = None
+
+    @property
+    def checked(self) -> Checked:
+        """The result of the checks."""
+        return Checked(self.finding, self.off, self.zero_rows)
+
+    def blame(self, rows: np.ndarray) -> None:
+        """Set the rows that are inconsistent with the others."""
+        self.off = rows
+
+    def forget(self) -> None:
+        """Forget the finding, as x is about to change."""
+        self.finding = None
 
     def take_residual(self, residual: float) -> None:
         """Set the norm of the residual over all rows, which a least-squares method has computed itself."""

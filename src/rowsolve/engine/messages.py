@@ -8,9 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from rowsolve._solution import RowCheck, Status
-from rowsolve.engine.run import Run
-from rowsolve.estimate.monitor import fewest_rows_left, rows_left
+from rowsolve.engine.check import Finding
+from rowsolve.engine.outcome import Checked, Outcome
+from rowsolve.engine.stage import Context
+from rowsolve.estimate.step import Findings
 from rowsolve.methods.base import StepMethod
+from rowsolve.problem.system import System
 
 __all__ = [
     "FOR_FAR_ROWS",
@@ -29,102 +32,114 @@ FOR_FAR_ROWS = "{}: outliers='drop' looks for a solution without them."
 _SUSPICION = "The system also seems to be inconsistent, or the norm of its solution is very large. "
 
 
-def message_of(run: Run, status: Status, decisions: Sequence[str]) -> str:
-    """Return sentences with the decisions taken, the status with its figures, and what to try."""
+def message_of(context: Context, outcome: Outcome, decisions: Sequence[str], *, has_start: bool) -> str:
+    """Return sentences with the decisions taken, the status with its figures, and what to try.
+
+    `has_start` is whether the solve began at an x0 other than zero.
+    """
     parts = [
-        *decisions, _main(run, status), _columns(run, status), _zero_row(run), _checked(run, status), _rank(run),
+        *decisions, _main(context, outcome), _columns(context, outcome), _zero_row(context.system, outcome),
+        _checked(context.system, outcome), _rank(context.system, outcome.findings, has_start=has_start),
     ]  # fmt: skip
     return " ".join(part for part in parts if part)
 
 
-def _main(run: Run, status: Status) -> str:
-    error, rtol = run.iterates.worst_error, run.context.tolerance.rtol
-    about = _about(error)
-    if status is Status.CONVERGED:
-        return converged(error)
-    if status is Status.INCONSISTENT:
-        return _inconsistent(run)
-    monitor, n_rows = run.iterates.monitor, run.context.system.n_rows
-    if status is Status.SLOW:
-        others = "'direct' or 'refined'" if not _bounded(run) else "'refined'"
-        return (
-            f"{status.value} At least {_number(fewest_rows_left(monitor) / n_rows)} more passes would be "
-            f"needed; {about}. {_SUSPICION if monitor.suspicious else ''}"
-            f"Try a larger rtol, a larger max_passes, or method={others}."
-        )
-    if status is Status.PRECISION:
-        return too_precise(error, rtol)
-    if status is Status.INTERRUPTED or status is Status.STOPPED:
-        return f"{status.value[:-1]}: {about}."
-    limit = "max_passes" if status is Status.MAX_PASSES else "max_seconds"
-    if not run.context.history.rows_read:
+def _main(context: Context, outcome: Outcome) -> str:
+    """Return sentences on the status."""
+    status, error = outcome.status, outcome.worst_error
+    match status:
+        case Status.CONVERGED:
+            return converged(error)
+        case Status.INCONSISTENT:
+            return _inconsistent(context.system, outcome)
+        case Status.SLOW:
+            return _slow(context.system, outcome)
+        case Status.PRECISION:
+            return too_precise(error, context.tolerance.rtol)
+        case Status.INTERRUPTED | Status.STOPPED:
+            return f"{status.value[:-1]}: {_about(error)}."
+        case Status.MAX_PASSES:
+            return _limited(context, outcome, "max_passes")
+        case _:
+            return _limited(context, outcome, "max_seconds")
+
+
+def _slow(system: System, outcome: Outcome) -> str:
+    others = "'direct' or 'refined'" if not _bounded(system, outcome) else "'refined'"
+    n_passes = _number(outcome.outlook.fewest_rows_left / system.n_rows)
+    return (
+        f"{outcome.status.value} At least {n_passes} more passes would be needed; {_about(outcome.worst_error)}. "
+        f"{_SUSPICION if outcome.outlook.suspicious else ''}"
+        f"Try a larger rtol, a larger max_passes, or method={others}."
+    )
+
+
+def _limited(context: Context, outcome: Outcome, limit: str) -> str:
+    status, about = outcome.status, _about(outcome.worst_error)
+    if not context.history.rows_read:
         return f"{status.value} The method was still preparing, so x is x0. Try a larger {limit}."
-    left = rows_left(monitor) / n_rows
+    left = outcome.outlook.rows_left / context.system.n_rows
     more = f" About {_number(left)} more passes would be needed." if math.isfinite(left) and left > 0 else ""
     return f"{status.value} {about[0].upper()}{about[1:]}.{more} Try a larger {limit}, or a larger rtol."
 
 
-def _bounded(run: Run) -> bool:
+def _bounded(system: System, outcome: Outcome) -> bool:
     """Return whether the method keeps x within bounds."""
-    return run.context.system.bounds is not None and run.method.can.bounds
+    return system.bounds is not None and outcome.method.can.bounds
 
 
-def _columns(run: Run, status: Status) -> str:
+def _columns(context: Context, outcome: Outcome) -> str:
     """Return a sentence on which of several right-hand sides are not solved to the tolerance."""
-    if run.context.system.n_rhs == 1 or status is Status.CONVERGED:
+    n_rhs, missed = context.system.n_rhs, outcome.outlook.missed
+    if n_rhs == 1 or outcome.status is Status.CONVERGED or not missed:
         return ""
-    missed = [str(c) for c, each in enumerate(run.iterates.monitors) if not each.error <= each.allowed]
-    if not missed:
-        return ""
-    columns = ", ".join(missed[:5]) + (", …" if len(missed) > 5 else "")
-    return f"This concerns {len(missed)} of {run.context.system.n_rhs} right-hand sides (columns of b): {columns}."
+    columns = ", ".join(map(str, missed[:5])) + (", …" if len(missed) > 5 else "")
+    return f"This concerns {len(missed)} of {n_rhs} right-hand sides (columns of b): {columns}."
 
 
-def _inconsistent(run: Run) -> str:
-    error = run.iterates.monitor.relative_error
-    if _bounded(run) and not run.fresh.off.size:
+def _inconsistent(system: System, outcome: Outcome) -> str:
+    if outcome.checked.off.size:
+        return _inconsistent_with(outcome.checked, outcome.outlook.error)
+    if _bounded(system, outcome):
         return (
             "The iterates did not settle: probably no x within the bounds satisfies the equations, and this x is not a "
             "solution. Try method='refined' for the least-squares solution within the bounds."
         )
-    if run.fresh.off.size:
-        full = run.fresh.finding is not None and run.fresh.finding.row_check.full
-        return (
-            f"The system is inconsistent: x satisfies {'all other rows' if full else 'the other rows that were used'} "
-            f"to the tolerance, but not {_rows_off(run)}."
-            + (" These are too many to tell which are correct, so the error is not known." if math.isnan(error) else "")
-        )
+    error, outlook = outcome.outlook.error, outcome.outlook
     words = Status.INCONSISTENT.value
-    if run.method.can.max_outlier_fraction:
+    if outcome.method.can.max_outlier_fraction:
         words = (
             "The system is inconsistent, and not only in a few rows. x is the least-squares solution of the rows that "
             "were used, up to the noise."
         )
     if not error < 0.5:
         words = "The system is inconsistent: no x satisfies all equations, and this x is not a useful approximation."
-    if isinstance(run.method, StepMethod):
-        return (
-            f"{words} Estimated relative error {error:.1e}. Try method='refined' for the exact least-squares solution."
-        )
-    noise = run.iterates.monitor.noise / run.iterates.monitor.norm_x if run.iterates.monitor.norm_x else math.inf
-    averaging = run.loop.averaging
-    left = math.nan if averaging is None else averaging.rows_left / run.context.system.n_rows
-    if 0.0 < left < math.inf:
+    left = outlook.rows_left_of_mean / system.n_rows
+    if isinstance(outcome.method, StepMethod):
+        words = f"{words} Estimated relative error {error:.1e}."
+    elif 0.0 < left < math.inf:
         words = f"{words} The mean of the iterates would need about {_number(left)} more passes."
+    if not isinstance(outcome.method, StepMethod):
+        words = f"{words} Each row still moves x by {outlook.noise:.1e} * norm(x)."
+    return f"{words} Try method='refined' for the exact least-squares solution."
+
+
+def _inconsistent_with(checked: Checked, error: float) -> str:
+    """Return a sentence on the rows that x does not satisfy."""
+    others = "all other rows" if checked.is_full else "the other rows that were used"
+    unsure = " These are too many to tell which are correct, so the error is not known." if math.isnan(error) else ""
     return (
-        f"{words} Each row still moves x by {noise:.1e} * norm(x). "
-        "Try method='refined' for the exact least-squares solution."
+        f"The system is inconsistent: x satisfies {others} to the tolerance, but not {_rows_off(checked.off)}.{unsure}"
     )
 
 
-def _rank(run: Run) -> str:
+def _rank(system: System, findings: Findings, *, has_start: bool) -> str:
     """Return a sentence on the rank if the solution is not unique."""
-    rank, p = run.findings.rank, run.context.system.n_columns
-    if run.context.system.bounds is not None:
-        return "" if run.findings.unique else "x is not unique: other x within the bounds fit equally well."
-    if rank is None or run.context.system.damp:
+    if system.bounds is not None:
+        return "" if findings.unique else "x is not unique: other x within the bounds fit equally well."
+    if findings.rank is None or system.damp:
         return ""
-    return by_rank(rank, p, has_start=bool(run.stage.x0.any()), is_clear=run.findings.rank_is_clear)
+    return by_rank(findings.rank, system.n_columns, has_start=has_start, is_clear=findings.rank_is_clear)
 
 
 def by_rank(rank: int, n_columns: int, *, has_start: bool, is_clear: bool) -> str:
@@ -173,40 +188,45 @@ def far_rows(off: np.ndarray, n_rows: int, residual_norm: float) -> str:
     return "A few rows account for most of the residual" if heavy else ""
 
 
-def _rows_off(run: Run) -> str:
+def _rows_off(off: np.ndarray) -> str:
     """Return the number of rows that are off, and the first of them, in words."""
-    rows = ", ".join(str(i) for i in np.sort(run.fresh.off)[:5]) + (", …" if run.fresh.off.size > 5 else "")
-    return f"{run.fresh.off.size:,} row(s): {rows}"
+    rows = ", ".join(str(i) for i in np.sort(off)[:5]) + (", …" if off.size > 5 else "")
+    return f"{off.size:,} row(s): {rows}"
 
 
-def _zero_row(run: Run) -> str:
-    i = run.context.system.counter.inconsistent_row
-    if i is None or run.method.can.least_squares:
+def _zero_row(system: System, outcome: Outcome) -> str:
+    i = system.counter.inconsistent_row
+    if i is None or outcome.method.can.least_squares:
         return ""
-    value = f"{run.context.system.b[i]:g}" if run.context.system.n_rhs == 1 else "not"
+    value = f"{system.b[i]:g}" if system.n_rhs == 1 else "not"
     return f"Row {i} of A is zero but b[{i}] is {value}: no x satisfies it. Such rows do not affect x and are left out."
 
 
-def _checked(run: Run, status: Status) -> str:
-    if run.fresh.off.size and status in (Status.CONVERGED, Status.PRECISION):
-        share = run.fresh.off.size / run.context.system.n_rows
+def _checked(system: System, outcome: Outcome) -> str:
+    """Return a sentence on the rows that x satisfies, or on its residual."""
+    status, (finding, off, _) = outcome.status, outcome.checked
+    if off.size and status in (Status.CONVERGED, Status.PRECISION):
         return (
-            f"Rows left out as outliers: {_rows_off(run)} ({share:.2%} of all; see "
+            f"Rows left out as outliers: {_rows_off(off)} ({off.size / system.n_rows:.2%} of all; see "
             "solution.rows_off). x satisfies all other rows, which were checked."
         )
-    if status is not Status.CONVERGED or run.fresh.finding is None:
+    if status is not Status.CONVERGED or finding is None:
         return ""
-    row_check = run.fresh.finding.row_check
-    if run.method.can.least_squares:
-        return by_least_squares(row_check, "" if not _bounded(run) else " within the bounds")
-    if run.loop.averaging is not None:
+    if outcome.method.can.least_squares:
+        return by_least_squares(finding.row_check, "" if not _bounded(system, outcome) else " within the bounds")
+    if outcome.outlook.rows_averaged:
         return (
-            f"The system is inconsistent: x is the mean of the last {_number(run.loop.averaging.n_rows)} "
-            f"iterates, which converges to the least-squares solution; its relative residual is {row_check}."
+            f"The system is inconsistent: x is the mean of the last {_number(outcome.outlook.rows_averaged)} "
+            f"iterates, which converges to the least-squares solution; its relative residual is {finding.row_check}."
         )
+    return _satisfied(finding)
+
+
+def _satisfied(finding: Finding) -> str:
+    """Return a sentence on the rows that x satisfies."""
+    row_check, n_places = finding.row_check, finding.n_places
     if row_check.full:
         return f"x satisfies all {row_check.n_rows:,} rows, which were checked."
-    n_places = run.fresh.finding.n_places
     if row_check.n_fresh < 100 or n_places < _FEWEST_PLACES:
         return f"x satisfies {row_check.n_rows:,} rows that were checked again."
     places = f", from {n_places:,} places," if n_places < row_check.n_fresh else ""

@@ -104,10 +104,11 @@ class RowLoop:
             return verdict
         if np.isin(disagreeing, burst.suspects).all():
             if self._stage.method.can.max_outlier_fraction:  # no others reach these directions
-                fresh.off = burst.suspects
+                fresh.blame(burst.suspects)
                 return self._inconsistent(unsure=True)
             return Status.PRECISION  # all were in the last burst, so only rounding keeps x from satisfying them
-        burst.suspects, fresh.finding = np.union1d(burst.suspects, disagreeing), None
+        burst.suspect(disagreeing)
+        fresh.forget()
         self._iterates.judge_anew()
         return None
 
@@ -119,11 +120,10 @@ class RowLoop:
         elif inconsistent and burst.bounds is not None and self._still_comes_nearer():
             pass
         elif inconsistent and burst.suspects.size:
-            fresh.off, burst.suspects = burst.suspects, _NO_ROWS
-            burst.plan.trust()
+            fresh.blame(burst.release_suspects())
             self._iterates.judge_anew()
         elif verdict is not None:
-            fresh.off = _NO_ROWS
+            fresh.blame(_NO_ROWS)
             return verdict
         return None
 
@@ -158,24 +158,23 @@ class RowLoop:
             self._iterates.monitor.record(self._iterates.x, math.nan)
         return Status.INCONSISTENT
 
-    def state(self, *, done: bool = False) -> dict[str, Any]:
-        """Return the state of the loop; only what is needed of a finished loop if it is `done`."""
+    def state(self) -> dict[str, Any]:
+        """Return the state of the loop."""
         return {
             "suspects": self.burst.suspects,
             "rows_to_look_again": self._rows_to_look_again,
             "averaging": packed(self.averaging),
-            "plan": None if done else packed(self.burst.saved_plan()),
+            "plan": packed(self.burst.saved_plan()),
         }
 
-    def restore(self, state: Any, *, done: bool = False) -> None:
+    def restore(self, state: Any) -> None:
         """Restore the state of the loop."""
         sizes: Sizes = self._context.system.sizes
         check_keys(state, ("suspects", "rows_to_look_again", "averaging", "plan"))
-        self.burst.suspects = row_numbers()(state["suspects"], sizes)
+        self.burst.suspect(row_numbers()(state["suspects"], sizes))
         self._rows_to_look_again = integer()(state["rows_to_look_again"], sizes)
         if state["averaging"] is not None:
             self.averaging = Averaging.from_state(state["averaging"], sizes, self._iterates, self._stage.method)
-        if (state["plan"] is None) is not done:
-            raise StateError(f"plan: expected {'none' if done else 'one'}")
-        if not done:
-            self.burst.restore_plan(state["plan"])
+        if state["plan"] is None:
+            raise StateError("plan: expected one")
+        self.burst.restore_plan(state["plan"])

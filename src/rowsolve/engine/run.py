@@ -1,4 +1,4 @@
-"""The run of one stage: prepare, iterate, check."""
+"""The run of one stage: prepare, iterate, check, and report what was found."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from rowsolve._solution import Status
-from rowsolve.checkpoint.state import Sizes, array, check_keys, flag, in_place, optional, packed
+from rowsolve.checkpoint.state import Sizes, array, check_keys, in_place, optional, packed
 from rowsolve.engine.fresh import FreshRows
-from rowsolve.engine.iterates import Iterates
+from rowsolve.engine.iterates import Iterates, OutOfRange
+from rowsolve.engine.outcome import Outcome
 from rowsolve.engine.progress import Progress, StoppedByCallback
 from rowsolve.engine.row_loop import RowLoop
 from rowsolve.engine.stage import Context, Stage
@@ -23,7 +24,7 @@ __all__ = ["Run"]
 
 
 class Run:
-    """A stage while it runs, and its results.
+    """A stage while it runs.
 
     Attributes
     ----------
@@ -56,46 +57,53 @@ class Run:
         """The findings of this stage and of earlier stages."""
         return self.loop.findings
 
-    @property
-    def may_read_all(self) -> bool:
-        """Whether a pass over all rows is still allowed."""
-        system = self.context.system
-        return self.stage.rows_allowed(system) >= system.n_rows
-
-    def go(self) -> Status:
-        """Iterate and check; return the status. Ctrl-C ends the run with the current x."""
+    def go(self) -> Outcome:
+        """Iterate and check; return what was found. Ctrl-C ends the run with the current x."""
         try:
             status = self.loop.go()
             self.fresh.certify(status, averaged=self.loop.averaging is not None)
         except KeyboardInterrupt:
-            return Status.INTERRUPTED
+            return self._outcome(Status.INTERRUPTED)
         except OutOfTime:
-            return Status.MAX_SECONDS
+            return self._outcome(Status.MAX_SECONDS)
         except StoppedByCallback:
-            return Status.STOPPED
-        return status
+            return self._outcome(Status.STOPPED)
+        except OutOfRange:
+            if not self.stage.may_fail:
+                raise
+            return self._outcome(Status.INCONSISTENT)
+        return self._outcome(status)
 
-    def state(self, *, done: bool = False) -> dict[str, Any]:
-        """Return the state of the run; only what is needed of a finished run if it is `done`."""
-        stage, loop = self.stage, self.loop
+    def _outcome(self, status: Status) -> Outcome:
+        iterates, loop = self.iterates, self.loop
+        outlook = iterates.outlook()
+        if loop.averaging is not None:
+            rows_averaged, rows_left_of_mean = loop.averaging.n_rows, loop.averaging.rows_left
+            outlook = outlook._replace(rows_averaged=rows_averaged, rows_left_of_mean=rows_left_of_mean)
+        return Outcome(
+            self.method, status, iterates.x, iterates.probe, iterates.relative_errors, self.findings,
+            self.fresh.checked, outlook, loop.cut_off,
+        )  # fmt: skip
+
+    def state(self) -> dict[str, Any]:
+        """Return the state of the run."""
+        stage = self.stage
         return {
-            "x0": stage.x0, "probe": stage.probe, "findings": packed(self.findings), "cut_off": loop.cut_off,
-            "iterates": packed(self.iterates), "fresh": packed(self.fresh), "progress": packed(self.progress),
-            "loop": loop.state(done=done),
+            "x0": stage.x0, "probe": stage.probe, "findings": packed(self.findings), "iterates": packed(self.iterates),
+            "fresh": packed(self.fresh), "progress": packed(self.progress), "loop": packed(self.loop),
         }  # fmt: skip
 
-    def restore(self, state: Any, *, done: bool = False) -> None:
+    def restore(self, state: Any) -> None:
         """Restore the state of the run."""
         sizes = self.context.system.sizes
-        check_keys(state, ("x0", "probe", "findings", "cut_off", "iterates", "fresh", "progress", "loop"))
+        check_keys(state, ("x0", "probe", "findings", "iterates", "fresh", "progress", "loop"))
         probe, findings = optional(array("p"))(state["probe"], sizes), FINDINGS(state["findings"], sizes)
         self.stage = replace(self.stage, x0=_start(state["x0"], sizes), probe=probe, findings=findings)
         self._set_up()
-        self.loop.cut_off = flag(state["cut_off"], sizes)
         self.iterates.restore(in_place(state["iterates"], sizes), sizes)
         self.fresh.restore(in_place(state["fresh"], sizes), sizes)
         self.progress.restore(in_place(state["progress"], sizes))
-        self.loop.restore(state["loop"], done=done)
+        self.loop.restore(state["loop"])
 
 
 def _start(value: Any, sizes: Sizes) -> np.ndarray:

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from rowsolve._solution import History, RowCheck, Solution, Status
+from rowsolve._solution import Cost, History, RowCheck, Solution, Status
 from rowsolve.engine.check import residual_of_some, residuals_in
 from rowsolve.engine.messages import FOR_FAR_ROWS, by_least_squares, by_rank, converged, far_rows, too_precise
-from rowsolve.engine.stages import CLEAN, SAYS
+from rowsolve.engine.outliers import CLEAN
+from rowsolve.engine.stages import SAYS
 from rowsolve.estimate.tolerance import Tolerance
 from rowsolve.lstsq.dense import Fit, fit, fit_sparse, sample_agrees
 from rowsolve.parallel.pool import available_cores
@@ -87,22 +88,18 @@ def solve_small(
         tail = rows_for_the_tail(n)
         off = found.off[tail, 0] if found.off is not None else residuals_in(A, b, tail, found.x[0])
     rows_read += n_looked_at + off.size  # as in the general code, which reads the last again
+    n_bytes = float(rows_read * (n_numbers // n) * itemsize)
     about = found.rank, p, x0 is not None and bool(x0.any()), found.has_gap
     return Solution(
         x=found.x[0].copy() if b.ndim == 1 else found.x.T.copy(),
         status=Status.CONVERGED if good else Status.PRECISION,
         message=partial(_message, about, damp, tolerance.rtol, error, row_check, off, found.residual_sq, good, auto),  # type: ignore[arg-type]
-        error_estimate=error,
         error_estimates=np.array(errors),
         rank=found.rank,
         optimality=None,
         row_check=row_check,
         method="refined",
-        rows_read=rows_read,
-        passes=rows_read / n,
-        bytes_read=float(rows_read * (n_numbers // n) * itemsize),
-        seconds=time.perf_counter() - started,
-        compile_seconds=0.0,
+        cost=Cost(rows_read, rows_read / n, n_bytes, time.perf_counter() - started, 0.0),
         rows_off=_NO_ROWS,
         history=history,
     )

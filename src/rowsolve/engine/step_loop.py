@@ -76,8 +76,9 @@ class StepLoop:
         if self._stage.method.can.least_squares and step.residual is not None and self._stage.check == "sampled":
             self._fresh.take_residual(step.residual)
             return step.status
-        self._fresh.off = self._fresh.that_disagree()
-        return Status.INCONSISTENT if self._fresh.off.size else step.status
+        disagreeing = self._fresh.that_disagree()
+        self._fresh.blame(disagreeing)
+        return Status.INCONSISTENT if disagreeing.size else step.status
 
     def _on_piece(self) -> None:
         """Call the callback; save the state if the step can be resumed."""
@@ -85,16 +86,15 @@ class StepLoop:
         if getattr(self._steps, "can_be_saved", False):
             self._context.offer_to_save()
 
-    def state(self, *, done: bool = False) -> Any:
-        """Return the state of the steps; None if they are `done`."""
-        return None if done else packed(self._steps)
+    def state(self) -> Any:
+        """Return the state of the steps."""
+        return packed(self._steps)
 
-    def restore(self, state: Any, *, done: bool = False) -> None:
+    def restore(self, state: Any) -> None:
         """Restore the state of the steps."""
-        if (state is None) is not done:
-            raise StateError(f"loop: expected {'none' if done else 'one'}")
-        if not done:
-            self._steps = self._new_steps()
-            if not hasattr(self._steps, "restore"):
-                raise StateError(f"loop: {self._stage.method.name} has no state")
-            self._steps.restore(state)
+        if state is None:
+            raise StateError("loop: expected one")
+        self._steps = self._new_steps()
+        if not hasattr(self._steps, "restore"):
+            raise StateError(f"loop: {self._stage.method.name} has no state")
+        self._steps.restore(state)

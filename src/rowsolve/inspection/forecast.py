@@ -114,7 +114,7 @@ def _take_rows(method: Method, system: System, tolerance: Tolerance, rng: np.ran
     most = system.counter.rows_read + 4 * max(wanted, 256)  # else inconsistent rows would prolong it
     context = Context(system, tolerance, rng, History())
     run = Run(context, Stage(method, np.zeros(p), most, give_up=enough))
-    if run.go() is Status.INTERRUPTED:
+    if run.go().status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     return run
 

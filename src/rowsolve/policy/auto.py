@@ -45,6 +45,7 @@ __all__ = [
     "next_choice",
     "rows_seem_to_agree",
     "rows_share_much",
+    "slow_if_hopeless",
 ]
 
 # Measured on two cores; only the ratios matter, which vary little between machines.
@@ -138,6 +139,11 @@ def is_hopeless(monitor: Monitor) -> bool:
     """Return whether another method is clearly faster than the random rows observed by `monitor`."""
     slow = len(monitor.bursts.rows) > 2 and fewest_rows_left(monitor) > _SLOW * monitor.estimator.n_columns
     return slow or monitor.suspicious
+
+
+def slow_if_hopeless(monitor: Monitor) -> Status | None:
+    """Return `Status.SLOW`, which ends a stage of random rows, when another method is clearly faster."""
+    return Status.SLOW if is_hopeless(monitor) else None
 
 
 def rows_share_much(system: System, status: Status, rng: np.random.Generator) -> bool:
