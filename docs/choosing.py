@@ -22,7 +22,7 @@ from rowsolve.kernels.rows import CSRRows
 from rowsolve.lstsq import dense, spectrum
 from rowsolve.methods import direct
 from rowsolve.parallel import vectors
-from rowsolve.policy import auto, least_squares, prices
+from rowsolve.policy import auto, least_squares, prices, thresholds
 from rowsolve.problem import stored as problem_stored
 from rowsolve.race.report import outcome_in_words, ratio_in_words
 from rowsolve.race.results import REACHED, Outcome, Result
@@ -90,8 +90,8 @@ def turns_of_files() -> list[Turn]:
             "`refined`, with all rows at once", "Reading a sample would take as long as reading all rows",
         ),
         Turn(
-            f"A is not in memory (`memory=`), dense, p at most {auto._MOST_COLUMNS:,}, n at least {auto.TALL} p, and "
-            f"{auto.SQUARES} p x p matrices fit in the memory allowed", "`direct`", "The rows are not in memory",
+            f"A is not in memory (`memory=`), dense, p at most {thresholds.MOST_COLUMNS:,}, n at least {auto.TALL} p, "
+            f"and {prices.SQUARES} p x p matrices fit in the memory allowed", "`direct`", "The rows are not in memory",
         ),
     ]  # fmt: skip
 
@@ -152,7 +152,7 @@ def first_turns() -> list[Turn]:
 
 def turns_after_rows() -> dict[str, list[Turn]]:
     """Return what comes after random rows, with and without their common directions."""
-    most, tall, slow = auto._MOST_COLUMNS, auto.TALL, f"more than {auto._SLOW} p rows still needed"
+    most, tall, slow = thresholds.MOST_COLUMNS, auto.TALL, f"more than {auto._SLOW} p rows still needed"
     done = Turn("the estimated error is within the tolerance, and fresh rows are satisfied", "done")
     has_outliers = Turn(
         "the iterates do not settle, although the probe does", "`refined`", "The iterates did not settle",

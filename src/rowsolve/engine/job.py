@@ -126,7 +126,8 @@ class Job:
         words, remark = ([], "") if self._auto is None else (self._auto.words, self._auto.remark)
         message = message_of(context, outcome, words, has_start=bool(self._task.x0.any()))
         trouble = "" if context.saver is None else context.saver.trouble
-        finding = outcome.checked.finding
+        finding, n_read = outcome.checked.finding, system.counter.rows_read
+        clock, n_bytes = system.clock, system.reader.bytes_read
         return Solution(
             x=outcome.x.T.copy(),
             status=outcome.status,
@@ -136,10 +137,7 @@ class Job:
             optimality=outcome.findings.optimality,
             row_check=finding.row_check if finding else None,
             method=outcome.method.name,
-            cost=Cost(
-                system.counter.rows_read, system.counter.rows_read / system.n_rows, system.reader.bytes_read, system.clock.elapsed,
-                system.clock.paused,
-            ),
+            cost=Cost(n_read, n_read / system.n_rows, n_bytes, clock.elapsed, clock.paused),
             rows_off=outcome.rows_off,
             history=context.history,
         )  # fmt: skip

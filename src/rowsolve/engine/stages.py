@@ -16,7 +16,7 @@ from rowsolve.engine.outliers import Aside, outliers_among
 from rowsolve.engine.stage import Context, Stage, Task
 from rowsolve.methods import Deflated, Direct, Method, Randomized, Refined
 from rowsolve.parallel.vectors import norm
-from rowsolve.policy.auto import Choice, first_choice, next_choice, rows_share_much, slow_if_hopeless
+from rowsolve.policy.auto import Choice, Ending, first_choice, next_choice, rows_share_much, slow_if_hopeless
 
 __all__ = ["SAYS", "Auto"]
 
@@ -59,11 +59,9 @@ class Auto:
             self.words[-1] = self.aside.why + end
             return found
         sharing = rows_share_much(system, outcome.status, self._context.rng)
-        choice = next_choice(
-            system, outcome.method, outcome.status,
-            suspicious=outcome.outlook.suspicious, outside=outcome.cut_off, sharing=sharing,
-        )  # fmt: skip
-        if choice is not None and task.max_rows - system.counter.rows_read < system.n_rows:  # the next method would read all
+        suspicious = outcome.outlook.suspicious
+        choice = next_choice(Ending(system, outcome.method, outcome.status, suspicious, outcome.cut_off, sharing))
+        if choice is not None and task.max_rows - system.counter.rows_read < system.n_rows:  # it would read all
             return outcome._replace(status=Status.MAX_PASSES)
         if choice is not None:
             x0, probe = self._start_of(choice.method, outcome)

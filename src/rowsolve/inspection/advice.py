@@ -9,7 +9,7 @@ from rowsolve.engine.run import Run
 from rowsolve.inspection.report import Noise, Prediction
 from rowsolve.inspection.words import seconds_in_words
 from rowsolve.methods import Refined
-from rowsolve.policy.auto import first_choice, is_hopeless, next_choice, rows_share_much
+from rowsolve.policy.auto import Ending, first_choice, is_hopeless, next_choice, rows_share_much
 
 __all__ = ["Advice", "advise"]
 
@@ -36,7 +36,7 @@ def advise(run: Run, predictions: tuple[Prediction, ...], noise: Noise, rtol: fl
         inconsistent or monitor.suspicious,
         rows_share_much(run.context.system, status, run.context.rng),
     )
-    then = next_choice(run.context.system, first, status, suspicious=suspicious, sharing=sharing)
+    then = next_choice(Ending(run.context.system, first, status, suspicious, sharing=sharing))
     words, method = [f"{why}`auto` begins with '{first.name}'."], then.method.name if then else "auto"
     if inconsistent:
         seems = "seems to be inconsistent" if noise.suspected else "is inconsistent"

@@ -9,6 +9,8 @@ settle, the next method depends on the reason. Each decision is a sentence of th
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +21,7 @@ from rowsolve.kernels.rows import CSRRows
 from rowsolve.lstsq.dense import sample_agrees
 from rowsolve.lstsq.spectrum import look_at_spectrum
 from rowsolve.methods import Deflated, Direct, Method, Randomized, Refined
-from rowsolve.policy.least_squares import price_of_all, worth_a_look
+from rowsolve.policy.least_squares import fits_a_factor, has_workspace, price_of_all, worth_a_look
 from rowsolve.policy.prices import (
     BEGIN,
     LITTLE,
@@ -27,7 +29,6 @@ from rowsolve.policy.prices import (
     RANDOM_NUMBER,
     SMALL_SYSTEM,
     SPARSE_NUMBER,
-    SQUARES,
     compressed_at_once,
     gram,
     orthogonal,
@@ -36,9 +37,12 @@ from rowsolve.policy.prices import (
 from rowsolve.problem.system import System
 
 __all__ = [
+    "FIRST",
+    "NEXT",
     "SMALL",
     "TALL",
     "Choice",
+    "Ending",
     "first_choice",
     "is_hopeless",
     "is_plain",
@@ -55,7 +59,6 @@ TALL = 2  # times p rows: with fewer, no sample is taken
 _NOT_TALL = 600  # times the price of a small system, up to which a system that is not tall is factored
 _FEW_COLUMNS = 500  # up to which a sample is factored in the time that random rows take to converge
 _FEW_COLUMNS_EACH, _PRICE_OF_MANY = 75, 32  # for k right-hand sides that holds up to 75 * (32 + k) columns
-_MOST_COLUMNS = 10_000  # of a dense factor
 _FACTOR_PER_NUMBER = 3000  # multiplications of a dense factor for each stored number of sparse rows, at most
 _ROWS_TO_CONVERGE = 30  # times p, for well-conditioned rows and six digits
 _TIME_TO_FIND_A_ROW = 250  # access to a random sparse row in memory takes as long as reading so many numbers
@@ -63,8 +66,6 @@ _HARDLY_LONGER = 3
 _ROWS_OF_A_SAMPLE = 2.0  # times p, that `direct` reads and factors
 _TWICE = 2.0  # times the price of random rows, which may not converge, while all rows at once do
 _SLOW = 4 * _ROWS_TO_CONVERGE  # times p rows still needed: anything else is faster
-
-SMALL = "The system is small: "
 
 
 class Choice(NamedTuple):
@@ -74,65 +75,176 @@ class Choice(NamedTuple):
     method: Method
 
 
+class Rule(NamedTuple):
+    """A line of a list of decisions: the first whose condition holds decides."""
+
+    holds: Callable[[Any], bool]
+    why: str
+    method: Method
+
+
+class _Opening:
+    """A system that no method has worked on: what the conditions of `FIRST` look at."""
+
+    def __init__(self, system: System, rtol: float, rows_allowed: float) -> None:
+        self.system, self.rtol, self.rows_allowed = system, rtol, rows_allowed
+
+    @cached_property
+    def is_small(self) -> bool:
+        """Whether all rows are factored in hardly any time."""
+        return _is_tiny(self.system) and has_workspace(self.system) and self.may_read_all
+
+    @property
+    def may_read_all(self) -> bool:
+        """Whether a pass over all rows is allowed."""
+        return self.rows_allowed >= self.system.n_rows
+
+    @cached_property
+    def sample_pays(self) -> bool:
+        """Whether A is dense and has so few columns that a sample is solved in the time of random rows."""
+        system, n, p = self.system, self.system.n_rows, self.system.n_columns
+        if is_sparse(system) or p > _few_columns(system) or not has_workspace(system):
+            return False
+        return worth_a_sample(n, p, system.n_rhs) or not self.may_read_all
+
+    @property
+    def sample_disagrees(self) -> bool:
+        """Whether a look at a small sample pays, and it is inconsistent or singular."""
+        system = self.system
+        if system.stored or system.n_rows > min(self.rows_allowed, _WORTH_A_LOOK * system.n_columns):
+            return False
+        return not sample_agrees(system.rows.values, system.b)
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether rows that are not in memory are dense, and a sample of them can be factored."""
+        return self.system.stored and not is_sparse(self.system) and _can_be_factored(self.system)
+
+    @property
+    def small_sample_agrees(self) -> bool:
+        """Whether a small sample of rows in memory is consistent."""
+        system = self.system
+        return system.damp == 0.0 and not system.stored and rows_seem_to_agree(system.rows, system.b)
+
+    @property
+    def passes_are_cheaper(self) -> bool:
+        """Whether passes over all rows take less time than random rows, even in the best case of these."""
+        system, p = self.system, self.system.n_columns
+        if not is_sparse(system) and (p <= _FEW_COLUMNS or system.n_rows < TALL * p or system.facts.in_columns):
+            return True
+        return price_of_all(system) <= _TWICE * _price_of_random_rows(system) or _passes_are_cheaper(system, self.rtol)
+
+
+DAMPED = "`damp` requires a least-squares method: "
+SMALL = "The system is small: "
+ILL_CONDITIONED = "The error decreased slowly, so A is ill-conditioned: "
+
+FIRST = (
+    Rule(lambda it: it.is_small and it.small_sample_agrees, "A small sample of the rows is consistent: ", Direct()),
+    Rule(lambda it: it.is_small and it.system.damp > 0.0, DAMPED, Refined("all")),
+    Rule(lambda it: it.is_small, SMALL, Refined("all")),
+    Rule(lambda it: it.system.damp > 0.0, DAMPED, Refined()),
+    Rule(
+        lambda it: it.is_stored and it.system.reader.sample_is_a_pass and it.may_read_all,
+        "Reading a sample would take as long as reading all rows: ", Refined("all"),
+    ),
+    Rule(lambda it: it.is_stored, "The rows are not in memory, so as few as possible were read: ", Direct()),
+    Rule(
+        lambda it: it.sample_pays and it.sample_disagrees,
+        "A small sample of the rows is inconsistent or singular: ", Refined(),
+    ),
+    Rule(lambda it: it.sample_pays and it.system.n_columns <= _FEW_COLUMNS, "A has few columns: ", Direct()),
+    Rule(lambda it: it.sample_pays, "b has several columns: ", Direct()),
+    Rule(lambda it: it.passes_are_cheaper, "Passes over all rows are cheaper here than random rows: ", Refined()),
+    Rule(lambda _: True, "", Randomized("uniform", replace=False)),
+)  # fmt: skip
+
+
 def first_choice(system: System, rtol: float, rows_allowed: float = math.inf) -> Choice:
-    """Return the method to begin with if so many rows may be read."""
-    n, p = system.n_rows, system.n_columns
-    tiny = _is_tiny(system) and _has_room(system) and rows_allowed >= n
-    if tiny and system.damp == 0.0 and not system.stored and rows_seem_to_agree(system.rows, system.b):
-        return Choice("A small sample of the rows is consistent: ", Direct())
-    all_rows = Refined("all" if tiny else "auto")
-    if system.damp > 0.0:
-        return Choice("`damp` requires a least-squares method: ", all_rows)
-    if tiny:
-        return Choice(SMALL, all_rows)
-    if system.stored and not _is_sparse(system) and _can_be_factored(system):
-        if system.reader.sample_is_a_pass and rows_allowed >= n:
-            return Choice("Reading a sample would take as long as reading all rows: ", Refined("all"))
-        return Choice("The rows are not in memory, so as few as possible were read: ", Direct())
-    few = not _is_sparse(system) and p <= _few_columns(system)
-    if few and (worth_a_sample(n, p, system.n_rhs) or rows_allowed < n) and _has_room(system):
-        look = not system.stored and n <= min(rows_allowed, _WORTH_A_LOOK * p)
-        if look and not sample_agrees(system.rows.values, system.b):
-            return Choice("A small sample of the rows is inconsistent or singular: ", Refined())
-        why = "A has few columns: " if p <= _FEW_COLUMNS else "b has several columns: "
-        return Choice(why, Direct())
-    in_order = not _is_sparse(system) and (p <= _FEW_COLUMNS or n < TALL * p or system.facts.in_columns)
-    at_once = price_of_all(system) <= _TWICE * _price_of_random_rows(system)
-    if in_order or at_once or _passes_are_cheaper(system, rtol):
-        return Choice("Passes over all rows are cheaper here than random rows: ", Refined())
-    return Choice("", Randomized("uniform", replace=False))
+    """Return the method to begin with if so many rows may be read: that of the first rule in `FIRST` that holds."""
+    opening = _Opening(system, rtol, rows_allowed)
+    return next(Choice(rule.why, rule.method) for rule in FIRST if rule.holds(opening))
 
 
-def next_choice(
-    system: System, method: Method, status: Status, *, suspicious: bool, outside: bool = False, sharing: bool = False
-) -> Choice | None:
-    """Return the method to use after a `method` that ended with `status`; None if there is none.
+class Ending(NamedTuple):
+    """How a method has ended: what the conditions of `NEXT` look at.
 
-    `suspicious` is whether x did not settle. `outside` is whether x was not within its bounds, which `Direct` does not
-    support; if it is within them, it is the solution. `sharing` is whether a few common directions of the rows slowed
-    convergence down.
+    Attributes
+    ----------
+    suspicious : bool
+        Whether x did not settle.
+    outside : bool
+        Whether x was not within its bounds, which `Direct` does not support; if it is within them, it is the solution.
+    sharing : bool
+        Whether a few common directions of the rows slowed convergence down.
     """
-    if isinstance(method, Direct) and outside and status in (Status.CONVERGED, Status.PRECISION):
-        return Choice("x was outside the bounds: ", Refined())
-    if isinstance(method, Direct) and status is Status.MAX_SECONDS and system.clock.left > 0.0:
-        return Choice("Factoring a sample would take longer than `max_seconds`: ", Refined())
-    if isinstance(method, Direct) and status is Status.INCONSISTENT:
-        why = "The other rows are inconsistent with the sample, because of noise or rounding: "
-        return Choice(why, Refined())
-    if not isinstance(method, Randomized | Deflated) or status not in (Status.SLOW, Status.INCONSISTENT):
-        return None
-    if suspicious:
-        return Choice("The iterates did not settle, so the system seems to be inconsistent: ", Refined())
-    all_is_soon_done = status is Status.SLOW and _all_is_soon_done(system)
-    if status is Status.SLOW and sharing and isinstance(method, Randomized) and not all_is_soon_done:
-        return Choice("The error decreased slowly because rows are nearly parallel: ", Deflated("rows"))
-    if all_is_soon_done or (status is Status.SLOW and not _worth_another_sample(system)):
-        why = "The error decreased slowly, and using all rows takes little longer than another attempt: "
-        return Choice(why, Refined("all"))
-    if status is Status.SLOW:
-        why = "The error decreased slowly, so A is ill-conditioned: "
-        return Choice(why, Direct() if _can_be_factored(system) else Refined())
-    return None
+
+    system: System
+    method: Method
+    status: Status
+    suspicious: bool = False
+    outside: bool = False
+    sharing: bool = False
+
+    def of(self, *statuses: Status) -> bool:
+        """Return whether a sample ended with one of these statuses."""
+        return isinstance(self.method, Direct) and self.status in statuses
+
+    @property
+    def did_not_settle(self) -> bool:
+        """Whether random rows ended because x did not settle."""
+        by_rows = isinstance(self.method, Randomized | Deflated)
+        return by_rows and self.suspicious and self.status in (Status.SLOW, Status.INCONSISTENT)
+
+    @property
+    def was_slow(self) -> bool:
+        """Whether random rows ended because the error decreased slowly."""
+        return isinstance(self.method, Randomized | Deflated) and self.status is Status.SLOW
+
+    @property
+    def rows_are_parallel(self) -> bool:
+        """Whether common directions of the rows, which can be removed, made random rows slow."""
+        removable = self.was_slow and self.sharing and isinstance(self.method, Randomized)
+        return removable and not _all_is_soon_done(self.system)
+
+    @property
+    def all_is_as_cheap(self) -> bool:
+        """Whether random rows were slow, and all rows take little longer than another attempt."""
+        return self.was_slow and (_all_is_soon_done(self.system) or not _worth_another_sample(self.system))
+
+
+NEXT = (
+    Rule(
+        lambda it: it.outside and it.of(Status.CONVERGED, Status.PRECISION), "x was outside the bounds: ", Refined()
+    ),
+    Rule(
+        lambda it: it.of(Status.MAX_SECONDS) and it.system.clock.left > 0.0,
+        "Factoring a sample would take longer than `max_seconds`: ", Refined(),
+    ),
+    Rule(
+        lambda it: it.of(Status.INCONSISTENT),
+        "The other rows are inconsistent with the sample, because of noise or rounding: ", Refined(),
+    ),
+    Rule(
+        lambda it: it.did_not_settle,
+        "The iterates did not settle, so the system seems to be inconsistent: ", Refined(),
+    ),
+    Rule(
+        lambda it: it.rows_are_parallel,
+        "The error decreased slowly because rows are nearly parallel: ", Deflated("rows"),
+    ),
+    Rule(
+        lambda it: it.all_is_as_cheap,
+        "The error decreased slowly, and using all rows takes little longer than another attempt: ", Refined("all"),
+    ),
+    Rule(lambda it: it.was_slow and _can_be_factored(it.system), ILL_CONDITIONED, Direct()),
+    Rule(lambda it: it.was_slow, ILL_CONDITIONED, Refined()),
+)  # fmt: skip
+
+
+def next_choice(ending: Ending) -> Choice | None:
+    """Return the method to use next: that of the first rule in `NEXT` that holds; None if there is none."""
+    return next((Choice(rule.why, rule.method) for rule in NEXT if rule.holds(ending)), None)
 
 
 def is_hopeless(monitor: Monitor) -> bool:
@@ -165,14 +277,14 @@ def is_plain(system: System) -> bool:
     return system.damp == 0.0 and system.bounds is None
 
 
-def _is_sparse(system: System) -> bool:
+def is_sparse(system: System) -> bool:
     return isinstance(system.rows, CSRRows)
 
 
 def _is_tiny(system: System) -> bool:
     """Return whether all rows are factored in hardly any time, or there are hardly more rows than columns."""
     n, p = system.n_rows, system.n_columns
-    if _is_sparse(system):
+    if is_sparse(system):
         least = PAIR * n * system.entries_per_row**2  # a lower bound of the number of pairs
         return least <= SMALL_SYSTEM and price_of_all(system) <= SMALL_SYSTEM
     return compressed_at_once(n, p, system.n_rhs) or (n < TALL * p and orthogonal(n, p) <= _NOT_TALL * SMALL_SYSTEM)
@@ -186,23 +298,18 @@ def _few_columns(system: System) -> int:
     return _FEW_COLUMNS if system.n_rhs == 1 else _FEW_COLUMNS_EACH * (_PRICE_OF_MANY + system.n_rhs)
 
 
-def _has_room(system: System) -> bool:
-    """Return whether a factor fits in the workspace."""
-    return 8.0 * SQUARES * system.n_columns**2 <= system.limits.workspace_bytes
-
-
 def _can_be_factored(system: System) -> bool:
     """Return whether a sample can be factored, for sparse rows in the time of some passes."""
     n, p, entries = system.n_rows, system.n_columns, system.entries_per_row
-    if not _has_room(system):
+    if not fits_a_factor(system) or n < TALL * p:
         return False
-    return p <= _MOST_COLUMNS and n >= TALL * p and (not _is_sparse(system) or p**3 < _FACTOR_PER_NUMBER * n * entries)
+    return not is_sparse(system) or p**3 < _FACTOR_PER_NUMBER * n * entries
 
 
 def _price_of_random_rows(system: System) -> float:
     """Return the price of random rows if the system is consistent and A is well-conditioned."""
     rows, entries = _ROWS_TO_CONVERGE * system.n_columns, system.entries_per_row
-    if _is_sparse(system):
+    if is_sparse(system):
         return BEGIN + rows * SPARSE_NUMBER * (entries + _TIME_TO_FIND_A_ROW)
     return BEGIN + rows * RANDOM_NUMBER * entries * (1 + system.n_rhs) / 2
 
@@ -212,7 +319,7 @@ def _worth_another_sample(system: System) -> bool:
 
     True if all rows cannot be factored, because they are sparse or have too many columns.
     """
-    if _is_sparse(system) or not _can_be_factored(system) or not is_plain(system):
+    if is_sparse(system) or not _can_be_factored(system) or not is_plain(system):
         return True
     sample = gram(_ROWS_OF_A_SAMPLE * system.n_columns, system.n_columns)
     return sample <= LITTLE * price_of_all(system)
@@ -231,7 +338,7 @@ def _passes_are_cheaper(system: System, rtol: float) -> bool:
     n, p, entries = system.n_rows, system.n_columns, system.entries_per_row
     digits = -math.log(min(max(rtol, 1e-16), 0.1))
     passes = 2.0 + 2.0 * digits / math.log(max(n / p, 2.0))
-    find = _TIME_TO_FIND_A_ROW if _is_sparse(system) else 0.0
+    find = _TIME_TO_FIND_A_ROW if is_sparse(system) else 0.0
     rows = _ROWS_TO_CONVERGE * p * digits / math.log(1e6)
     longer = _HARDLY_LONGER if n < _HARDLY_TALL * p else 1.0
     return passes * n * entries < longer * rows * (entries + find)

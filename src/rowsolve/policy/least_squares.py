@@ -30,6 +30,7 @@ from rowsolve.policy.prices import (
     passes_of_random_rows,
     worth_writing_out,
 )
+from rowsolve.policy.thresholds import MOST_COLUMNS
 from rowsolve.problem.layout import narrow_band
 from rowsolve.problem.system import System
 
@@ -38,8 +39,10 @@ __all__ = [
     "LOOK_SHARE",
     "TO_BE_SURE",
     "cheapest_sample",
+    "fits_a_factor",
     "fits_lapack",
     "has_time_for_qr",
+    "has_workspace",
     "is_small",
     "makes_a_band",
     "passes_at_first",
@@ -50,7 +53,6 @@ __all__ = [
 ]
 
 _SMALL = 2e9  # multiplications of a dense factor of all rows: some tenths of a second
-_LARGEST = 10_000  # columns, of a Gram matrix
 _COPIES = 3  # of A, while it is factored
 _UNEVEN, _MUCH_SLOWER = 2.0, 16.0  # ratio of norms of columns above which more passes are needed; the largest factor
 _LOCAL = 8  # times its width: with more columns, a band means rows between adjacent columns
@@ -74,26 +76,43 @@ def makes_a_band(system: System) -> bool:
     return layout is not None and prices.band(p, layout.width) < dense_gram_of_sparse(system.facts.row_pairs, p)
 
 
+def has_workspace(system: System) -> bool:
+    """Return whether a dense factor fits in the workspace."""
+    return 8.0 * SQUARES * system.n_columns**2 <= system.limits.workspace_bytes
+
+
+def fits_a_factor(system: System) -> bool:
+    """Return whether a dense factor fits in the workspace, and has so few columns that it is considered at all."""
+    return system.n_columns <= MOST_COLUMNS and has_workspace(system)
+
+
 def price_of_all(system: System) -> float:
     """Return the price of the least-squares solution from all rows; infinity if memory or time is insufficient."""
-    n, p, k = system.n_rows, system.n_columns, system.n_rhs
-    wide, bounded = n < p and not system.damp, system.bounds is not None
-    if wide and not bounded:
-        return math.inf
-    if makes_a_band(system) and not bounded:
+    p = system.n_columns
+    if system.n_rows < p and not system.damp:
+        return _price_of_few_rows(system)
+    if makes_a_band(system) and system.bounds is None:
         assert system.facts.layout is not None
         return PAIR * system.facts.row_pairs + prices.band(p, system.facts.layout.width)
-    if p > _LARGEST or 8.0 * SQUARES * p * p > system.limits.workspace_bytes:
+    return _price_of_gram(system) if fits_a_factor(system) else math.inf
+
+
+def _price_of_few_rows(system: System) -> float:
+    """Return the price of fewer rows than columns; within bounds only, as the solution is not unique otherwise."""
+    if system.bounds is None or not fits_a_factor(system) or not has_time_for_qr(system):
         return math.inf
-    if wide:
-        return orthogonal(n, p) if has_time_for_qr(system) else math.inf
+    return orthogonal(system.n_rows, system.n_columns)
+
+
+def _price_of_gram(system: System) -> float:
+    """Return the price of a dense Gram matrix of all rows, and of making sure of x."""
+    n, p, entries = system.n_rows, system.n_columns, system.entries_per_row
     if isinstance(system.rows, CSRRows):
-        n_pairs = n * system.entries_per_row**2 if system.stored else system.facts.row_pairs
-        price = dense_gram_of_sparse(n_pairs, p)
+        price = dense_gram_of_sparse(n * entries**2 if system.stored else system.facts.row_pairs, p)
+        products = n * entries * entries
     else:
-        price = gram(n, p)
-    price += p**2 * k * PRODUCT + price_of_passes(system, 2.0 if system.reader.slow else 1.0)
-    products = n * system.entries_per_row * (system.entries_per_row if isinstance(system.rows, CSRRows) else p / 2)
+        price, products = gram(n, p), n * entries * (p / 2)
+    price += p**2 * system.n_rhs * PRODUCT + price_of_passes(system, 2.0 if system.reader.slow else 1.0)
     return price if system.clock.has_time_for(products + p**3 / 3) else math.inf
 
 
@@ -175,16 +194,26 @@ def cheapest_sample(system: System, digits: float, which: str = "auto") -> tuple
     suffice.
     """
     n, p = system.n_rows, system.n_columns
-    fits = p <= _LARGEST and 8.0 * SQUARES * p * p <= system.limits.workspace_bytes and system.bounds is None
-    sparse = isinstance(system.rows, CSRRows)
-    fits &= not sparse or which == "sample"  # a sample of sparse rows has columns without an entry
-    samples = [m for m in (4 * p, 8 * p, 16 * p, 32 * p) if m < n and fits and which != "all"]
-    choices = {} if samples and which == "sample" else {n: price_of_all(system)}
-    if n in choices and system.bounds is not None:  # some factorizations of the free columns
-        choices[n] += _PIVOTING * FACTOR_PRODUCT * min(n, p) ** 3 / 3
-    for m in samples:
-        price = dense_gram_of_sparse(m * system.entries_per_row**2, p) if sparse else gram(m, p)
-        steps = price_of_passes(system, 1.0) + TRIANGLE * p * p
-        choices[m] = price + steps * (1.0 + 2.0 * digits / math.log(m / p))
-    best = min(choices, key=choices.__getitem__)
+    choices = {m: _price_with_sample(system, m, digits) for m in _samples(system, which)}
+    if not choices or which != "sample":
+        pivoting = 0.0 if system.bounds is None else _PIVOTING * FACTOR_PRODUCT * min(n, p) ** 3 / 3
+        choices[n] = price_of_all(system) + pivoting
+    best = min(choices, key=lambda m: (choices[m], -m))
     return best, choices[best]
+
+
+def _samples(system: System, which: str) -> list[int]:
+    """Return the numbers of rows of samples to consider; a sample of sparse rows has columns without an entry."""
+    n, p, sparse = system.n_rows, system.n_columns, isinstance(system.rows, CSRRows)
+    if which == "all" or system.bounds is not None or not fits_a_factor(system) or (sparse and which != "sample"):
+        return []
+    return [m for m in (4 * p, 8 * p, 16 * p, 32 * p) if m < n]
+
+
+def _price_with_sample(system: System, n_rows: int, digits: float) -> float:
+    """Return the price of a factor of so many rows, and of the passes with it."""
+    p = system.n_columns
+    sparse = isinstance(system.rows, CSRRows)
+    price = dense_gram_of_sparse(n_rows * system.entries_per_row**2, p) if sparse else gram(n_rows, p)
+    steps = price_of_passes(system, 1.0) + TRIANGLE * p * p
+    return price + steps * (1.0 + 2.0 * digits / math.log(n_rows / p))
