@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import JIT, gaussian, relative_error
+from conftest import gaussian, relative_error
 from scipy import sparse
 
 import rowsolve
@@ -183,7 +183,7 @@ def test_exactly_contradictory_rows__give_the_least_squares_solution():
 
 
 @pytest.mark.parametrize(("n", "p"), [(500, 20), (3000, 40), (20_000, 200), (12_000, 600)])
-@pytest.mark.parametrize(("share", "size"), [(0.02, 10.0), (0.02, 1.0), (0.1, 10.0), (0.002, 100.0)])
+@pytest.mark.parametrize(("share", "size"), [(0.02, 1.0), (0.1, 10.0), (0.002, 100.0)])
 def test_outliers__are_left_out_and_listed(n, p, share, size):
     A, b, x_true = gaussian(n, p, seed=p)
     rng = np.random.default_rng(1)
@@ -296,12 +296,13 @@ KINDS_OF_B = {
     "rare": rare_events,
     "heavy": lambda mean, rng: mean + rng.standard_cauchy(mean.size),
 }
-SIZES = [(300, 6), (3000, 20), (20_000, 60), (20_000, 300), (9_000, 600)] if JIT else [(300, 6)]
+SIZES = [(300, 6), (3000, 20), (20_000, 60), (20_000, 300), (9_000, 600)]
 
 
-@pytest.mark.parametrize("kind", KINDS_OF_B)
-@pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize(("n", "p"), SIZES)
+@pytest.mark.parametrize(
+    ("kind", "intercept", "n", "p"),
+    [(kind, i % 2 == j % 2, *SIZES[(i + j) % 5]) for i, kind in enumerate(KINDS_OF_B) for j in range(3)],
+)
 def test_all_rows__count_unless_outliers_are_dropped(kind, intercept, n, p):
     """If most entries of b are equal, or some are outliers, x is still the least-squares solution."""
     rng = np.random.default_rng([n, p])

@@ -83,8 +83,10 @@ def test_conversions__in_a_row_lose_nothing(data):
             np.testing.assert_array_equal(store.read(0, shape[0]), values)
 
 
-@pytest.mark.parametrize("ending", [".npy", ".h5", ".zarr", ".parquet", ".csv"])
-@pytest.mark.parametrize("start", [".npy", ".h5", ".zarr", ".csv"])
+@pytest.mark.parametrize(
+    ("start", "ending"),
+    [(".npy", ".h5"), (".h5", ".zarr"), (".zarr", ".npy"), (".npy", ".parquet"), (".csv", ".npy"), (".h5", ".csv")],
+)
 def test_memory__stays_within_what_is_allowed(start, ending, tmp_path, monkeypatch):
     monkeypatch.setattr(text, "_BYTES_OF_A_BLOCK", 1 << 16)
     rows, memory = np.tile(A, (8, 8)), 700_000  # 0.9 MB: as text they take a while
