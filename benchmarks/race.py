@@ -29,7 +29,7 @@ from rowsolve.race.machine import blas_threads, busy_cores, describe
 from rowsolve.race.picture import draw_ratios
 from rowsolve.race.problem import Problem, known, least_squares
 from rowsolve.race.report import outcome_in_words, ratio_in_words, seconds_in_words, target_in_words
-from rowsolve.race.results import REACHED, Outcome, Result, as_document, of_document
+from rowsolve.race.results import REACHED, Conditions, Outcome, Result, as_document, of_document
 from rowsolve.race.running import Rules, run_race
 
 RESULTS = Path(__file__).parent / "results"
@@ -49,8 +49,8 @@ def run_case(case: Case, rules: Rules, *, quick: bool, console: Console) -> Resu
         outcomes = run_race(problem, contestants, rules, lambda words: status.update(f"{case.name}: {words}"))
         result = Result(
             case=case.name, family=case.family, n_rows=system.A.shape[0], n_columns=system.A.shape[1],
-            kind=problem.kind, error=rules.error, reference=reference.words, threads=rules.threads,
-            outcomes=outcomes, absent=absent, limit=rules.limit, busy=busy, machine=describe(),
+            kind=problem.kind, error=rules.error, reference=reference.words,
+            conditions=Conditions(rules.threads, rules.limit, busy, describe()), outcomes=outcomes, absent=absent,
             # The quick sizes test that the race runs; they say nothing about speed.
             target=None if quick else case.target, target_passes=None if quick else case.target_passes,
         )  # fmt: skip

@@ -11,7 +11,7 @@ from corpus import CORPUS
 from rich.console import Console
 
 from rowsolve.race.lineup import line_up
-from rowsolve.race.results import Outcome, Result
+from rowsolve.race.results import Conditions, Outcome, Result
 
 
 def result(case, ours, *, target=12.0):
@@ -20,7 +20,7 @@ def result(case, ours, *, target=12.0):
         Outcome("scipy lsmr", False, "tolerance", "reached", seconds=(6.0,)),
         Outcome("numpy lstsq", False, "", "skipped", "about 70 s expected"),
     )
-    return Result(case, "family", 9, 3, "dense", 1e-6, "known", 2, outcomes, {"x": "not installed"}, target, machine={})
+    return Result(case, "family", 9, 3, "dense", 1e-6, "known", Conditions(2), outcomes, {"x": "not installed"}, target)
 
 
 def test_merged__replaces_cases_and_keeps_the_order_of_the_corpus():

@@ -320,7 +320,7 @@ def test_methods__lists_auto_and_the_registry():
     said = " ".join(result.output.split())
     found = [line.split(": ")[1] for line in result.output.splitlines() if line.startswith("method: ")]
     assert found == ["auto", *rowsolve.METHODS]
-    auto = "begins with what is predicted to be fastest and goes on with another method if needed"
+    auto = "starts with the method predicted to be fastest, and continues with another if necessary"
     assert f"method: auto description: {auto} parameters: none" in said
     assert methods_as_markdown().splitlines()[2].startswith(f"| `auto` | {auto} |")
     for name, method in rowsolve.METHODS.items():

@@ -47,8 +47,14 @@ def test_race__prints_a_table_the_fastest_solver_and_missing_packages(folder):
     ):  # fmt: skip
         assert words in result.output
     (found,) = of_document(json.loads((folder / "race.json").read_text()))
-    assert (found.case, found.n_rows, found.n_columns, found.threads, found.error) == ("A.npy", 600, 6, 1, 1e-6)
-    assert (found.ours.name, found.limit) == ("rowsolve auto", 60.0)
+    assert (found.case, found.n_rows, found.n_columns, found.conditions.threads, found.error) == (
+        "A.npy",
+        600,
+        6,
+        1,
+        1e-6,
+    )
+    assert (found.ours.name, found.conditions.limit) == ("rowsolve auto", 60.0)
     assert len(found.ours.seconds) in (2, 3)
     assert all(one.error <= 1e-6 for one in found.outcomes if one.verdict == "reached")
     assert set(found.absent) == {"sklearn LinearRegression", "sklearn SGDRegressor", "kaczmarz-algorithms"}

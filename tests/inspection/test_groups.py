@@ -100,7 +100,7 @@ def test_too_few_rows_or_columns__are_not_judged():
 
 
 @pytest.mark.parametrize(
-    ("n_rows", "entries", "count"), [(10**6, 100, 512), (10**6, 4000, 128), (10**6, 10**6, 64), (40, 100, 40)]
+    ("n_rows", "entries", "count"), [(10**6, 100, 512), (10**6, 20_000, 400), (10**6, 10**6, 64), (40, 100, 40)]
 )
 def test_rows_to_compare__are_fewer_where_rows_are_long(n_rows, entries, count):
     assert rows_to_compare(SimpleNamespace(n_rows=n_rows, entries_per_row=entries)) == count

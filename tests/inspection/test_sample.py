@@ -171,7 +171,7 @@ def test_norms__of_zero_rows_only():
 
 @pytest.mark.parametrize(
     ("n_rows", "n_columns", "count"),
-    [(100, 50, 100), (10**6, 10, 16 * 10 + 256), (10**6, 1000, 4256), (10**6, 1500, 3256)],
+    [(100, 50, 100), (10**6, 10, 16 * 10 + 256), (10**6, 1000, 6750 + 256), (10**6, 1500, 3256)],
 )
 def test_rows_to_factor__are_never_more_than_there_are_nor_fewer_than_twice_p(n_rows, n_columns, count):
     assert rows_to_factor(SimpleNamespace(n_rows=n_rows, n_columns=n_columns)) == count

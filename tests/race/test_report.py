@@ -6,7 +6,7 @@ import pytest
 
 from rowsolve.race.picture import draw_race, draw_ratios
 from rowsolve.race.report import outcome_in_words, ratio_in_words, results_as_markdown, seconds_in_words, verdict
-from rowsolve.race.results import Outcome, Result
+from rowsolve.race.results import Conditions, Outcome, Result
 
 MACHINE = {
     "cpu": "Fast One", "cores": 2, "memory_gb": 15.6, "python": "3.12.1", "blas": ["openblas 0.3"],
@@ -19,10 +19,9 @@ def outcome(name, *seconds, ours=False, why="", verdict=None, error=1e-7, passes
     return Outcome(name, ours, "tolerance", verdict, why, 1e-6, seconds, error, "ok", passes)
 
 
-def result(*outcomes, case="case", target=None, **more):
-    return Result(
-        case, "family", 50_000, 1_000, "dense", 1e-6, "known", 2, outcomes, {}, target, machine=MACHINE, **more
-    )
+def result(*outcomes, case="case", target=None, busy=None):
+    conditions = Conditions(2, busy=busy, machine=MACHINE)
+    return Result(case, "family", 50_000, 1_000, "dense", 1e-6, "known", conditions, outcomes, {}, target)
 
 
 OURS, NEVER = outcome("rowsolve auto", 0.5, ours=True), outcome("rowsolve auto", ours=True, why="too hard", error=0.1)
@@ -63,9 +62,9 @@ def test_verdict__says_who_won_and_by_what_factor(outcomes, words):
 
 def test_markdown__has_a_line_a_case_and_the_machine():
     file = Result(
-        "file", "file", 9, 3, "memory map", 1e-6, "known", 2,
+        "file", "file", 9, 3, "memory map", 1e-6, "known", Conditions(2, machine=MACHINE),
         (outcome("rowsolve auto", 0.5, ours=True, passes=0.5), outcome("scipy lsqr", 6.0, passes=10.0)),
-        target=0.9, target_passes=10.0, machine=MACHINE,
+        target=0.9, target_passes=10.0,
     )  # fmt: skip
     cases = [
         result(OURS, PEER, OTHER, target=12.0), result(OURS, PEER, target=13.0), result(OURS, OTHER, target=0.9),

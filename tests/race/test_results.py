@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from rowsolve.race.results import Attempt, Outcome, Result, as_document, of_document
+from rowsolve.race.results import Attempt, Conditions, Outcome, Result, as_document, of_document
 
 
 def outcome(name, *seconds, ours=False, passes=None):
@@ -17,10 +17,10 @@ def outcome(name, *seconds, ours=False, passes=None):
     )
 
 
-def result(*outcomes, case="a", **more):
-    values = {"machine": {"cpu": "x", "cores": 2}, **more}
+def result(*outcomes, case="a", busy=None, machine=None, **more):
+    conditions = Conditions(2, busy=busy, machine=machine or {"cpu": "x", "cores": 2})
     return Result(
-        case, "family", 100, 10, "dense", 1e-6, "known", 2, tuple(outcomes), {"gone": "not installed"}, **values
+        case, "family", 100, 10, "dense", 1e-6, "known", conditions, tuple(outcomes), {"gone": "not installed"}, **more
     )
 
 

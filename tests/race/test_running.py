@@ -96,10 +96,10 @@ def test_solver_that_never_reaches_the_error__has_its_best_error_and_a_reason(co
         "time limit: 10 s",
         "raised ValueError: no good",
         "x is not finite (fine)",
-        "time limit: 20 s in all",
+        "time limit: 10 s",
     ]
     assert [one.error for one in found] == [
-        pytest.approx(error) if error else None for error in (1e-3, 0.5, 1e-4, 1e-3, None, 1e-3)
+        pytest.approx(error) if error else None for error in (1e-3, 0.5, 1e-4, 1e-3, None, 1e-2)
     ]
     assert all(one.seconds == () and one.best == np.inf for one in found)
 
@@ -128,7 +128,7 @@ def test_rounds__exclude_much_slower_solvers_after_a_second_run(course):
 
 def test_rounds__end_when_they_take_too_long(course):
     (found,) = run_race(PROBLEM, [course.make("a", {1e-6: 1e-7}, 9.0)], Rules(repeats=50, limit=10.0))
-    assert found.seconds == (9.0, 9.0, 9.0, 9.0)
+    assert found.seconds == (9.0, 9.0, 9.0)
 
 
 def test_compiling__is_outside_the_clock(course):

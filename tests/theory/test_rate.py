@@ -126,7 +126,7 @@ def test_rate__improves_with_larger_blocks_of_all_kinds():
 @pytest.mark.parametrize(
     ("A", "probabilities", "blocks", "words"),
     [
-        (np.zeros((2, 5001)), "uniform", None, "at most 5000 columns, got 5001"),
+        (np.zeros((2, 10_001)), "uniform", None, "at most 10000 columns, got 10001"),
         (np.zeros((2, 3)), "uniform", None, "a row that is not zero: there is nothing to project on"),
         (np.eye(2), "norm", None, "must be 'norms', 'uniform' or an array, got 'norm'"),
         (np.eye(2), [1.0], None, r"one entry for each of 2 draws, got shape \(1,\)"),

@@ -8,12 +8,10 @@ from typing import Any
 from rich.console import Console
 
 import rowsolve
-from rowsolve.cli.messages import print_words, say, words_of
+from rowsolve.cli.messages import ExitCode, print_words, say, words_of
 from rowsolve.cli.progress import Bar
 
 __all__ = ["run_convert"]
-
-DONE, INTERRUPTED, BAD_INPUT = 0, 1, 2
 
 
 def run_convert(source: Path, target: Path, options: dict[str, Any]) -> int:
@@ -22,12 +20,12 @@ def run_convert(source: Path, target: Path, options: dict[str, Any]) -> int:
         n_rows = _convert(source, target, options)
     except (ValueError, TypeError, OSError, MemoryError, ImportError) as error:
         say(words_of(error), "BAD_INPUT", as_json=False)
-        return BAD_INPUT
+        return ExitCode.INVALID_INPUT
     except KeyboardInterrupt:
         say("interrupted, no output was written.", "INTERRUPTED", as_json=False)
-        return INTERRUPTED
+        return ExitCode.INCOMPLETE
     print_words(Console(), f"{n_rows:,} rows written to {target}")
-    return DONE
+    return ExitCode.SUCCESS
 
 
 def _convert(source: Path, target: Path, options: dict[str, Any]) -> int:

@@ -8,26 +8,25 @@ from rich.console import Console
 from rich.table import Table
 
 import rowsolve
-from rowsolve.cli.messages import print_table, print_words, say
+from rowsolve.cli.messages import ExitCode, print_table, print_words, say
 from rowsolve.cli.progress import SolveProgress
 from rowsolve.experiments.problems import gaussian_system
 from rowsolve.experiments.style import require_matplotlib
 from rowsolve.export.output import OutputFile
 from rowsolve.parallel.pool import available_cores
+from rowsolve.policy.thresholds import BUSY_CORES, DEMO_LIMIT
 from rowsolve.race.direct import Cholesky, Lstsq
 from rowsolve.race.iterative import LSMR, LSQR
 from rowsolve.race.machine import busy_cores
 from rowsolve.race.ours import Rowsolve
 from rowsolve.race.picture import draw_race
 from rowsolve.race.problem import Problem, known
-from rowsolve.race.report import BUSY, busy_in_words, outcome_in_words, ratio_in_words, seconds_in_words, verdict
-from rowsolve.race.results import REACHED, Result
+from rowsolve.race.report import busy_in_words, outcome_in_words, ratio_in_words, seconds_in_words, verdict
+from rowsolve.race.results import REACHED, Conditions, Result
 from rowsolve.race.running import Rules, run_race
 
 __all__ = ["run_demo"]
 
-RTOL = 1e-6
-LIMIT = 15.0  # seconds that a run may be expected to take
 PICTURE = Path("rowsolve-demo.png")
 
 
@@ -43,7 +42,7 @@ def run_demo(*, quick: bool, seed: int, out: Path | None, force: bool) -> int:
         picture = OutputFile(out or PICTURE, (".png", ".svg", ".pdf"), force=force or out is None)
     except (ImportError, ValueError, OSError) as error:
         say(str(error), "BAD_INPUT", as_json=False)
-        return 1 if isinstance(error, ImportError) else 2
+        return ExitCode.INCOMPLETE if isinstance(error, ImportError) else ExitCode.INVALID_INPUT
     with picture:
         size = f"{n_rows:,} equations in {n_columns:,} unknowns"
         print_words(console, f"Generating a random system of {size} with a known solution …")
@@ -54,8 +53,8 @@ def run_demo(*, quick: bool, seed: int, out: Path | None, force: bool) -> int:
         result = _race(problem, seed, console)
         print_table(console, _table(result))
         print_words(console, verdict(result))
-        if result.busy and result.busy > BUSY:
-            print_words(console, busy_in_words(result.busy))
+        if result.conditions.busy and result.conditions.busy > BUSY_CORES:
+            print_words(console, busy_in_words(result.conditions.busy))
         print_words(
             console,
             f"Loading the compiled kernels took another {solution.compile_seconds:.1f} s, once per process "
@@ -64,7 +63,8 @@ def run_demo(*, quick: bool, seed: int, out: Path | None, force: bool) -> int:
         figure, kind = draw_race(result, errors), picture.path.suffix[1:].lower()
         picture.write(lambda file: figure.savefig(file, dpi=110, format=kind))
         print_words(console, f"Picture: {picture.path}")
-    return 0 if solution.converged and result.ours.verdict == REACHED else 1
+    reached = solution.converged and result.ours.verdict == REACHED
+    return ExitCode.SUCCESS if reached else ExitCode.INCOMPLETE
 
 
 def _solve(problem: Problem, seed: int) -> tuple[rowsolve.Solution, list[tuple[float, float, float]]]:
@@ -77,7 +77,7 @@ def _solve(problem: Problem, seed: int) -> tuple[rowsolve.Solution, list[tuple[f
             if event.stage == "solve":
                 errors.append((event.passes, event.error_estimate, problem.error_of(event.x)))
 
-        return rowsolve.solve(problem.A, problem.b, rtol=RTOL, rng=seed, callback=look), errors
+        return rowsolve.solve(problem.A, problem.b, rtol=Rules.error, rng=seed, callback=look), errors
 
 
 def _race(problem: Problem, seed: int, console: Console) -> Result:
@@ -86,19 +86,20 @@ def _race(problem: Problem, seed: int, console: Console) -> Result:
     Cores that other programs use are left to them: threads of BLAS that wait for each other may take 50 times as long.
     """
     busy = busy_cores(1.0)
-    rules = Rules(RTOL, repeats=3, limit=LIMIT, threads=max(1, available_cores() - round(busy)))
+    rules = Rules(repeats=3, limit=DEMO_LIMIT, threads=max(1, available_cores() - round(busy)))
     contestants = [Rowsolve(threads=rules.threads, seed=seed), LSMR(), LSQR(), Cholesky(), Lstsq()]
     with console.status("") as status:
         outcomes = run_race(problem, contestants, rules, lambda words: status.update(f"{words} …"))
     return Result(
         case="demo", family="demo", n_rows=problem.A.shape[0], n_columns=problem.A.shape[1], kind=problem.kind,
-        error=RTOL, reference=problem.reference.words, threads=rules.threads, outcomes=outcomes, busy=busy,
+        error=rules.error, reference=problem.reference.words, conditions=Conditions(rules.threads, rules.limit, busy),
+        outcomes=outcomes,
     )  # fmt: skip
 
 
 def _table(result: Result) -> Table:
-    threads = f"{result.threads} thread{'s' if result.threads != 1 else ''}"
-    title = f"{result.n_rows:,} x {result.n_columns:,}, to a true relative error of {RTOL:g}, {threads}"
+    threads = f"{result.conditions.threads} thread{'s' if result.conditions.threads != 1 else ''}"
+    title = f"{result.n_rows:,} x {result.n_columns:,}, to a true relative error of {result.error:g}, {threads}"
     table = Table("solver", title=title, caption="ratio: time / time of rowsolve auto (above 1, rowsolve is faster)")
     for column in ("time", "ratio", "true error", "passes over A"):
         table.add_column(column, justify="right")

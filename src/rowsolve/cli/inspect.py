@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 import rowsolve
-from rowsolve.cli.messages import print_json, say, words_of
+from rowsolve.cli.messages import ExitCode, print_json, say, words_of
 from rowsolve.inspection.words import warnings
 
 __all__ = ["run_inspect"]
-
-SEEN, INTERRUPTED, BAD_INPUT = 0, 1, 2
 
 
 def run_inspect(matrix: Path, rhs: Path, options: dict[str, Any], *, as_json: bool) -> int:
@@ -24,12 +21,12 @@ def run_inspect(matrix: Path, rhs: Path, options: dict[str, Any], *, as_json: bo
             report = rowsolve.inspect(matrix, rhs, **options)
     except (ValueError, TypeError, OSError, MemoryError, ImportError) as error:
         say(words_of(error), "BAD_INPUT", as_json=as_json)
-        return BAD_INPUT
+        return ExitCode.INVALID_INPUT
     except KeyboardInterrupt:
         say("interrupted.", "INTERRUPTED", as_json=as_json)
-        return INTERRUPTED
+        return ExitCode.INCOMPLETE
     if as_json:
-        print_json({**dataclasses.asdict(report), "warnings": list(warnings(report))})
+        print_json({**report.as_dict(), "warnings": list(warnings(report))})
     else:
         Console(highlight=False).out(str(report))
-    return SEEN
+    return ExitCode.SUCCESS

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import textwrap
+from enum import IntEnum
 from typing import Any
 
 from rich.console import Console
 from rich.style import StyleType
 from rich.table import Table
 
-__all__ = ["print_json", "print_table", "print_words", "say", "words_of"]
+__all__ = ["ExitCode", "print_json", "print_table", "print_words", "say", "words_of"]
 
-_UNLIMITED = 10_000  # columns
+
+class ExitCode(IntEnum):
+    """The exit codes of all commands."""
+
+    SUCCESS = 0
+    INCOMPLETE = 1  # not converged, interrupted, or a package is missing
+    INVALID_INPUT = 2  # or the output cannot be written
 
 
 def words_of(error: Exception) -> str:
@@ -54,7 +62,7 @@ def print_words(console: Console, words: str, *, style: StyleType | None = None,
 
 def print_table(console: Console, table: Table) -> None:
     """Print a table; if it is wider than the terminal, print one block of ``name: value`` lines for each row."""
-    options = console.options.update(max_width=_UNLIMITED)
+    options = console.options.update(max_width=sys.maxsize)
     if console.measure(table, options=options).maximum <= console.width:
         console.print(table)
         return

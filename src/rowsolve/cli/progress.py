@@ -16,29 +16,25 @@ from rowsolve.cli.messages import print_words
 
 __all__ = ["Bar", "SolveProgress", "bytes_in_words"]
 
-_SECONDS_BETWEEN_DRAWINGS = 0.05
-_WIDTH, _LEAST_WIDTH = 24, 4  # of the bar, in columns
-
 
 class Bar:
     """A progress bar on stderr, as a context; nothing is drawn if `hidden` or if stderr is not a terminal.
 
-    Fields are dropped, the least important first, before the bar shrinks.
+    Fields are dropped, the least important first, where they would leave less than a quarter of the line to the bar.
     """
 
     def __init__(self, doing: str, field: str = "", *, hidden: bool = False) -> None:
         self.console = Console(stderr=True)
-        width, text = fitted(doing, [field], self.console.width)
-        self._column = BarColumn(bar_width=width)
         self._progress = Progress(
             TextColumn("{task.description}", markup=False),
-            self._column,
+            BarColumn(bar_width=None),  # the rest of the line
             TextColumn("{task.fields[text]}", markup=False),
             console=self.console,
             transient=True,
+            expand=True,
             disable=hidden or not self.console.is_terminal,
         )
-        self._task = self._progress.add_task(doing, total=None, text=text)
+        self._task = self._progress.add_task(doing, total=None, text=field)
         self._started, self._drawn = time.perf_counter(), -math.inf
 
     def __enter__(self) -> Self:
@@ -70,7 +66,7 @@ class Bar:
             By default, it follows from `share` and the time since the start.
         """
         now = time.perf_counter()
-        if self._progress.disable or now - self._drawn < _SECONDS_BETWEEN_DRAWINGS:
+        if self._progress.disable or now - self._drawn < 1.0 / self._progress.live.refresh_per_second:
             return
         self._drawn = now
         if seconds_left is None:
@@ -78,22 +74,18 @@ class Bar:
         if first is None:
             first = "" if share is None else f"{share:.0%}"
         fields = [field for field in (first, _time_left(seconds_left), *others) if field]
-        self._column.bar_width, text = fitted(doing, fields, self.console.width)
+        text = fitted(doing, fields, self.console.width)
         total = None if share is None else 1.0
         self._progress.update(self._task, total=total, description=doing, completed=share or 0.0, text=text)
 
 
-def fitted(doing: str, fields: Sequence[str], width: int) -> tuple[int, str]:
-    """Return the width of the bar and the text after it, for a line of `width` columns.
-
-    At least the first of the `fields` is shown; the bar shrinks only if not even that leaves room for it.
-    """
-    for n_fields in range(len(fields), 0, -1):
+def fitted(doing: str, fields: Sequence[str], width: int) -> str:
+    """Return as many of the `fields` as leave a quarter of a line of `width` columns to the bar, at least the first."""
+    for n_fields in range(len(fields), 1, -1):
         text = ", ".join(fields[:n_fields])
-        room = width - len(doing) - len(text) - 2  # a space on either side of the bar
-        if room >= _WIDTH:
-            return _WIDTH, text
-    return max(room, _LEAST_WIDTH), text
+        if len(doing) + len(text) + 2 <= 0.75 * width:  # with a space on either side of the bar
+            return text
+    return fields[0]
 
 
 class SolveProgress(Bar):

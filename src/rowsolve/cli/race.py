@@ -13,24 +13,23 @@ from rich.table import Table
 from rich.text import Text
 
 import rowsolve
-from rowsolve.cli.messages import print_table, print_words, say, words_of
+from rowsolve.cli.messages import ExitCode, print_table, print_words, say, words_of
 from rowsolve.export.output import OutputFile
 from rowsolve.parallel.memory import free_memory
 from rowsolve.parallel.pool import available_cores
+from rowsolve.policy.thresholds import BUSY_CORES
 from rowsolve.race.contestant import is_sparse
 from rowsolve.race.lineup import line_up
 from rowsolve.race.machine import blas_threads, busy_cores, describe
 from rowsolve.race.problem import Problem, least_squares
-from rowsolve.race.report import BUSY, busy_in_words, outcome_in_words, ratio_in_words, seconds_in_words, verdict
-from rowsolve.race.results import REACHED, Outcome, Result, as_document
+from rowsolve.race.report import busy_in_words, outcome_in_words, ratio_in_words, seconds_in_words, verdict
+from rowsolve.race.results import REACHED, Conditions, Outcome, Result, as_document
 from rowsolve.race.running import Rules, run_race
 from rowsolve.sources import open_rows
 from rowsolve.sources.files import files_of_system, opened_with_b
 from rowsolve.sources.rows import as_vector
 
 __all__ = ["race_table", "run_race_command"]
-
-GOT_THERE, DID_NOT, BAD_INPUT = 0, 1, 2
 
 
 def run_race_command(
@@ -46,12 +45,12 @@ def run_race_command(
                 target.write(lambda file: file.writelines([text.encode()]))
     except (ValueError, TypeError, OSError, MemoryError, ImportError) as error:
         say(words_of(error), "BAD_INPUT", as_json=False)
-        return BAD_INPUT
+        return ExitCode.INVALID_INPUT
     except KeyboardInterrupt:
         say("interrupted, no output was written.", "INTERRUPTED", as_json=False)
-        return DID_NOT
+        return ExitCode.INCOMPLETE
     _print(result, remarks)
-    return GOT_THERE if result.ours.verdict == REACHED else DID_NOT
+    return ExitCode.SUCCESS if result.ours.verdict == REACHED else ExitCode.INCOMPLETE
 
 
 def _rules(options: dict[str, Any]) -> Rules:
@@ -79,7 +78,7 @@ def _race(matrix: Path, rhs: Path, methods: list[str], rules: Rules) -> tuple[Re
             f"A is ill-conditioned: the relative error of the reference may be {problem.reference.doubt:.0e}, so the "
             "ratios are not reliable."
         )
-    if busy > BUSY:
+    if busy > BUSY_CORES:
         remarks.append(busy_in_words(busy))
     if isinstance(A, np.memmap):
         remarks.append(
@@ -87,8 +86,8 @@ def _race(matrix: Path, rhs: Path, methods: list[str], rules: Rules) -> tuple[Re
         )
     result = Result(
         case=matrix.name, family="own data", n_rows=A.shape[0], n_columns=A.shape[1], kind=problem.kind,
-        error=rules.error, reference=problem.reference.words, threads=rules.threads, outcomes=outcomes,
-        absent=absent, limit=rules.limit, busy=busy, machine=describe(),
+        error=rules.error, reference=problem.reference.words,
+        conditions=Conditions(rules.threads, rules.limit, busy, describe()), outcomes=outcomes, absent=absent,
     )  # fmt: skip
     return result, remarks
 
@@ -127,7 +126,7 @@ def race_table(result: Result) -> Table:
     """Return a table with one row for each solver."""
     title = (
         f"{result.n_rows:,} x {result.n_columns:,} ({result.kind}), to a true relative error of {result.error:g}, "
-        f"{result.threads} thread{'s' if result.threads != 1 else ''}"
+        f"{result.conditions.threads} thread{'s' if result.conditions.threads != 1 else ''}"
     )
     table = Table("solver", title=title, caption="ratio: time / time of rowsolve auto (above 1, rowsolve is faster)")
     for column in ("seconds", "ratio", "true error", "setting", "passes over A", "timed runs"):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from rowsolve.cli.messages import print_words
+from rowsolve.cli.messages import ExitCode, print_words
 from rowsolve.cli.progress import Bar
 from rowsolve.cli.results import Results
 from rowsolve.experiments.figure import Figure
@@ -35,17 +35,17 @@ def run_reproduce(*, figure: str | None, out: Path, size: str) -> int:
             _draw(job)
     except (ValueError, OSError) as error:
         _complain(f"error: {error}")
-        return 2
+        return ExitCode.INVALID_INPUT
     except ImportError as error:
         _complain(f"error: {error}")
-        return 1
+        return ExitCode.INCOMPLETE
     except KeyboardInterrupt:
         _complain(f"interrupted: finished seeds are saved in {out}. Run the same command again to continue.")
-        return 1
+        return ExitCode.INCOMPLETE
     console = Console()
     for job in jobs:
         print_words(console, f"{job.picture.path}, {job.results.path}", label=f"{_title(job.figure)}: ")
-    return 0
+    return ExitCode.SUCCESS
 
 
 def _complain(words: str) -> None:

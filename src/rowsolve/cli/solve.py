@@ -12,15 +12,13 @@ from rich.console import Console
 from rich.table import Table
 
 import rowsolve
-from rowsolve.cli.messages import print_json, print_words, say, words_of
+from rowsolve.cli.messages import ExitCode, print_json, print_words, say, words_of
 from rowsolve.cli.progress import SolveProgress, bytes_in_words
 from rowsolve.export.output import OutputFile, write_vector
 from rowsolve.sources.files import files_of_system
 
 __all__ = ["run_solve"]
 
-CONVERGED, NOT_CONVERGED, BAD_INPUT = 0, 1, 2
-_FEW_ENTRIES = 6  # of x; more are abridged
 _UNFINISHED = (
     rowsolve.Status.MAX_PASSES, rowsolve.Status.MAX_SECONDS, rowsolve.Status.INTERRUPTED, rowsolve.Status.STOPPED,
 )  # fmt: skip
@@ -39,15 +37,15 @@ def run_solve(
             _let_go(options["checkpoint"], solution, written=target is not None)
     except (ValueError, TypeError, OSError, MemoryError, ImportError) as error:
         say(words_of(error), "BAD_INPUT", as_json=as_json)
-        return BAD_INPUT
+        return ExitCode.INVALID_INPUT
     except KeyboardInterrupt:
         say("interrupted before the solve started, no output was written.", "INTERRUPTED", as_json=as_json)
-        return NOT_CONVERGED
+        return ExitCode.INCOMPLETE
     if as_json:
         print_json(_as_dict(solution, output))
     else:
         _print_summary(solution, output)
-    return CONVERGED if solution.converged else NOT_CONVERGED
+    return ExitCode.SUCCESS if solution.converged else ExitCode.INCOMPLETE
 
 
 def _target(output: Path, matrix: Path, rhs: Path, options: dict[str, Any], *, force: bool) -> OutputFile:
@@ -123,9 +121,8 @@ def _print_summary(solution: rowsolve.Solution, output: Path | None) -> None:
 
 def _abridged(x: np.ndarray, width: int) -> str:
     """Return the first and last entries of x as numpy prints them, and its length or shape."""
-    entries = np.array2string(
-        x, width, precision=4, threshold=_FEW_ENTRIES, edgeitems=_FEW_ENTRIES // 2 if x.ndim == 1 else 2, prefix="x = "
-    )
+    edge = 3 if x.ndim == 1 else 2  # entries at both ends
+    entries = np.array2string(x, width, precision=4, threshold=2 * edge, edgeitems=edge, prefix="x = ")
     size = f"length {x.size:,}" if x.ndim == 1 else f"shape {x.shape}"
     gap = "  " if len(entries.rpartition("\n")[2]) + len(f"x =   ({size})") <= width else "\n    "
     return f"x = {entries}{gap}({size})"

@@ -15,6 +15,7 @@ from rowsolve.experiments.figure import Columns, Figure, Line, only
 from rowsolve.experiments.problems import NoiseOn, clustered_system, least_squares
 from rowsolve.experiments.style import COLOURS, DASHES, new_figure, tidy
 from rowsolve.experiments.tracing import first_steps, relative_residuals, thinned, trace
+from rowsolve.policy.thresholds import LOPSIDED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,11 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BlockFigure", "ConvergenceFigure", "JLFigure"]
 
-AXES = {"n_steps": "iterations", "rows_read": "rows read", "seconds": "time (seconds)"}
+AXES = {"n_steps": "iterations", "rows_read": "rows read", "seconds": "time"}
 WHERE = {"A": "on A", "b": "in b, 0.1 on A", "A after b": "on A after b"}
-_SHORT_TIME = 0.2  # seconds, below which the axis is in milliseconds
-_MANY = 10_000  # rows or steps, from which on the axis is in thousands
-_LOPSIDED = 5.0  # ratio of the lengths of two curves from which on the axis is logarithmic
 
 
 class Row(NamedTuple):
@@ -168,9 +166,7 @@ class ConvergenceFigure(Figure):
     def _draw_panel(self, axes: Axes, lines: Columns, row: Row) -> None:
         curves = {name: only(lines, method=name) for name in self.names}
         ends = [max(curve[row.axis][curve["n_draws"] == 1]) for curve in curves.values()]
-        unit, words = 1.0, AXES[row.axis]
-        if row.axis == "seconds" and max(ends) < _SHORT_TIME:
-            unit, words = 1e3, "time (milliseconds)"
+        words = AXES[row.axis]
         for name, curve in curves.items():
             if row.from_the_first:
                 grid, low, middle, high = _values_after(curve, row)
@@ -178,16 +174,16 @@ class ConvergenceFigure(Figure):
                 axes.plot(grid, middle, DASHES[name], color=COLOURS[name], label=name)
             else:
                 grid, low, middle, high = _needed_to(curve, row)
-                axes.fill_betweenx(grid, low * unit, high * unit, color=COLOURS[name], alpha=0.25, linewidth=0)
-                axes.plot(middle * unit, grid, DASHES[name], color=COLOURS[name], label=name)
+                axes.fill_betweenx(grid, low, high, color=COLOURS[name], alpha=0.25, linewidth=0)
+                axes.plot(middle, grid, DASHES[name], color=COLOURS[name], label=name)
         if row.quantity == "relative_residual" and lines["least_residual"].any():
             axes.axhline(float(np.median(lines["least_residual"])), color="black", linewidth=0.8, linestyle=":")
         axes.set_yscale("log")
-        if row.from_the_first or max(ends) > _LOPSIDED * min(ends):
+        if row.from_the_first or max(ends) > LOPSIDED * min(ends):
             axes.set_xscale("log")
             words += ", log scale"
         else:
-            _label_few(axes, thousands=max(ends) >= _MANY)
+            _label_few(axes, unit="s" if row.axis == "seconds" else "")
         axes.set_xlabel(words, fontsize=9)
         tidy(axes)
 
@@ -268,9 +264,8 @@ def _sorted(lines: Columns, axis: str) -> Columns:
     return {name: values[order] for name, values in lines.items()}
 
 
-def _label_few(axes: Axes, *, thousands: bool) -> None:
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
+def _label_few(axes: Axes, unit: str) -> None:
+    from matplotlib.ticker import EngFormatter, MaxNLocator
 
     axes.xaxis.set_major_locator(MaxNLocator(5))
-    if thousands:
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1000:,.0f}k" if value else "0"))
+    axes.xaxis.set_major_formatter(EngFormatter(unit))  # such as 20 k, or 20 ms

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -12,8 +13,6 @@ from rowsolve.problem.system import System
 from rowsolve.sources import open_rows
 
 __all__ = ["Point", "first_steps", "floor_of", "relative_residuals", "rows_to", "thinned", "trace"]
-
-_NO_LIMIT = 1e15  # passes: slow runs must not stop early
 
 
 class Point(NamedTuple):
@@ -58,7 +57,7 @@ def trace(
         points.append(Point(n_steps, event.rows_read, event.seconds, error, event.x.copy()))
         return error <= goal or event.rows_read >= max_rows
 
-    solution = rowsolve.solve(A, b, method, rtol=0.0, max_passes=_NO_LIMIT, rng=rng, threads=1, callback=look)
+    solution = rowsolve.solve(A, b, method, rtol=0.0, max_passes=math.inf, rng=rng, threads=1, callback=look)
     if solution.status is rowsolve.Status.INTERRUPTED:
         raise KeyboardInterrupt  # the curve is not complete
     return points

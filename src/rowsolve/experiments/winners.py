@@ -13,6 +13,7 @@ from rowsolve.experiments.figure import Columns, Figure, Line, only
 from rowsolve.experiments.problems import clustered_system
 from rowsolve.experiments.style import new_figure, scale_between
 from rowsolve.experiments.tracing import Point, floor_of, rows_to, trace
+from rowsolve.policy.thresholds import EVEN
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -24,8 +25,6 @@ PANELS: tuple[tuple[Literal["A", "b"], str, str], ...] = (
     ("A", "rows_read", "rows read to an error of {goal:g}\nnoise on A: consistent system"),
     ("b", "floor", "final error\nnoise in b, 0.1 on A: inconsistent system"),
 )
-_EVEN = 1.05  # if the ratio of two methods is smaller, both are named
-_DARK = 0.6  # the logarithm of the factor from which on the text is white
 
 
 @dataclass(frozen=True)
@@ -109,15 +108,16 @@ class MapFigure(Figure):
     def _draw_panel(self, axes: Any, lines: Columns, name: str) -> Any:
         limit = self.rows_per_column * self.n_columns
         factors = np.ones((len(self.separations), len(self.noises)))
+        colours = scale_between("block", "cluster-block")
         for i, separation in enumerate(self.separations):
             for j, noise in enumerate(self.noises):
                 cell = only(lines, separation=separation, noise=noise)
                 medians = {method: np.median(only(cell, method=method)[name]) for method in SHORT}
                 factors[i, j], words = _verdict(medians, limit)
-                dark = np.log10(factors[i, j]) > _DARK
+                dark = np.mean(colours(0.5 + 0.5 * np.log10(factors[i, j]))[:3]) < 0.5
                 axes.text(j, i, words, ha="center", va="center", fontsize=8, color="white" if dark else "black")
         image = axes.imshow(
-            np.log10(factors), cmap=scale_between("block", "cluster-block"), vmin=-1, vmax=1,
+            np.log10(factors), cmap=colours, vmin=-1, vmax=1,
             origin="lower", aspect="auto",
         )  # fmt: skip
         axes.set_xticks(range(len(self.noises)), [f"{value:g}" for value in self.noises])
@@ -137,7 +137,7 @@ def _verdict(medians: dict[str, float], limit: float) -> tuple[float, str]:
         return 1.0, "none"
     second = min((method for method in medians if method != best), key=lambda method: medians[method])
     sign = "≤ " if np.isinf(medians["cluster-block"]) else "≥ " if np.isinf(medians["block"]) else ""
-    winner = SHORT[best] if medians[second] > _EVEN * medians[best] else f"{SHORT[best]}\n~ {SHORT[second]}"
+    winner = SHORT[best] if medians[second] > EVEN * medians[best] else f"{SHORT[best]}\n~ {SHORT[second]}"
     return factor, f"{winner}\n{sign}{factor:.2g}"
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from rowsolve._solution import Status
 from rowsolve.engine.run import Run
 from rowsolve.inspection.report import Noise, Prediction
 from rowsolve.inspection.words import seconds_in_words
-from rowsolve.methods import Refined
-from rowsolve.policy.auto import Ending, first_choice, is_hopeless, next_choice, rows_share_much
+from rowsolve.methods import Method, Refined
+from rowsolve.policy.auto import Choice, Ending, first_choice, is_hopeless, next_choice, rows_share_much
 
 __all__ = ["Advice", "advise"]
 
@@ -27,25 +28,14 @@ def advise(run: Run, predictions: tuple[Prediction, ...], noise: Noise, rtol: fl
 
     `run` consists of some bursts of random rows, from which auto will decide.
     """
-    predicted, monitor = {one.method: one for one in predictions}, run.iterates.monitor
-    why, first = first_choice(run.context.system, rtol)
+    predicted, system = {one.method: one for one in predictions}, run.context.system
+    why, first = first_choice(system, rtol)
     exact = predicted["randomized" if first.can.least_squares else first.name]  # cannot converge if inconsistent
     inconsistent = noise.suspected or (exact.reaches is False and exact.rows is None)
-    status = Status.INCONSISTENT if inconsistent else Status.SLOW if is_hopeless(monitor) else Status.CONVERGED
-    suspicious, sharing = (
-        inconsistent or monitor.suspicious,
-        rows_share_much(run.context.system, status, run.context.rng),
-    )
-    then = next_choice(Ending(run.context.system, first, status, suspicious, sharing=sharing))
+    then = _next_choice(run, first, inconsistent=inconsistent)
     words, method = [f"{why}`auto` begins with '{first.name}'."], then.method.name if then else "auto"
     if inconsistent:
-        seems = "seems to be inconsistent" if noise.suspected else "is inconsistent"
-        by = ", if only by rounding" if noise.relative == 0.0 and not noise.n_wild else ""
-        words.append(f"The system {seems}{by}, so x will be the least-squares solution, by 'refined'.")
-        if noise.n_wild and noise.relative == 0.0:
-            words.append("A few rows are outliers and the others are consistent: outliers='drop' solves without them.")
-        elif noise.n_wild:
-            words.append("Check the outliers first: they affect the least-squares solution.")
+        words += _about_noise(noise)
     elif then is not None:
         words.append(f"The error decreases slowly, so it will continue with '{method}'.")
     elif first != Refined("all"):  # for which there is no prediction
@@ -53,6 +43,26 @@ def advise(run: Run, predictions: tuple[Prediction, ...], noise: Noise, rtol: fl
     if method != "auto":
         words.append(f"Try method='{method}' to start with it.")
     return Advice(first.name, method, " ".join(words))
+
+
+def _next_choice(run: Run, first: Method, *, inconsistent: bool) -> Choice | None:
+    """Return what auto will choose after `first`, judging by the bursts of `run`."""
+    system, monitor = run.context.system, run.iterates.monitor
+    status = Status.SLOW if is_hopeless(monitor) else Status.CONVERGED
+    if inconsistent:
+        status = Status.INCONSISTENT
+    sharing = rows_share_much(system, status, run.context.rng)
+    return next_choice(Ending(system, first, status, inconsistent or monitor.suspicious, sharing=sharing))
+
+
+def _about_noise(noise: Noise) -> Iterator[str]:
+    seems = "seems to be inconsistent" if noise.suspected else "is inconsistent"
+    by = ", if only by rounding" if noise.relative == 0.0 and not noise.n_wild else ""
+    yield f"The system {seems}{by}, so x will be the least-squares solution, by 'refined'."
+    if noise.n_wild and noise.relative == 0.0:
+        yield "A few rows are outliers and the others are consistent: outliers='drop' solves without them."
+    elif noise.n_wild:
+        yield "Check the outliers first: they affect the least-squares solution."
 
 
 def _expect(predicted: Prediction) -> list[str]:

@@ -24,23 +24,24 @@ from rowsolve.lstsq.factor import find_odd_rows
 from rowsolve.methods import ClusterBlock, Deflated, Direct, Method, Randomized, Refined
 from rowsolve.policy.auto import is_hopeless, rows_share_much
 from rowsolve.policy.least_squares import cheapest_sample, passes_at_first, price_of_passes
+from rowsolve.policy.prices import sample as price_of_square
+from rowsolve.policy.thresholds import (
+    BURSTS_TO_TRY,
+    MOST_COLUMNS,
+    NUMBERS_OF_A_SAMPLE,
+    NUMBERS_TO_TRY,
+    PASSES_TO_JUDGE,
+    ROWS_PER_COLUMN,
+    SAMPLED_COLUMNS,
+    TIMINGS,
+    WELL_CONDITIONED,
+)
 from rowsolve.problem.system import System
 from rowsolve.sources import Source
 
 __all__ = ["Paces", "load_kernels", "measure", "predict"]
 
 _RANDOM_ROWS = Randomized("uniform", replace=False)  # as auto uses it
-_ROWS = 16  # times p random rows are used: x is then close enough to detect some percent of noise
-_BURSTS = 4  # at least
-_NUMBERS = 4e8  # read for that, at most
-_NUMBERS_OF_A_PASS = 4e6  # more than fit in the caches
-_TRIES = 3  # repetitions of each timing; the shortest time counts
-_LONG = 0.2  # seconds: longer runs are timed once
-_COLUMNS = 1500  # of the part on which a direct solve is timed
-_MOST_COLUMNS = 10_000  # of a dense factor
-_GROWTH = 2.5  # exponent of the time of a factor in its columns: 3 in theory, but large products are more efficient
-_WELL = 1.5  # times the rows of a well-conditioned A: from there on convergence hardly slows down
-_WATCHED = 8.0  # passes after which 'refined' computes a factor if it did not do so at the start
 _INCONSISTENT, _SUSPICION = "the system is inconsistent", "the system seems inconsistent"
 
 
@@ -106,10 +107,10 @@ def measure(system: System, tolerance: Tolerance, rng: np.random.Generator) -> P
 def _take_rows(method: Method, system: System, tolerance: Tolerance, rng: np.random.Generator) -> Run:
     """Run a method on random rows for a while."""
     p = system.n_columns
-    wanted = max(min(_ROWS * p, _NUMBERS / system.entries_per_row), 4 * p)
+    wanted = max(min(ROWS_PER_COLUMN * p, NUMBERS_TO_TRY / system.entries_per_row), 4 * p)
 
     def enough(monitor: Monitor) -> Status | None:
-        return Status.STOPPED if monitor.bursts.n_rows >= wanted and len(monitor.bursts.rows) >= _BURSTS else None
+        return Status.STOPPED if monitor.bursts.n_rows >= wanted and len(monitor.bursts.rows) >= BURSTS_TO_TRY else None
 
     most = system.counter.rows_read + 4 * max(wanted, 256)  # else inconsistent rows would prolong it
     context = Context(system, tolerance, rng, History())
@@ -121,7 +122,7 @@ def _take_rows(method: Method, system: System, tolerance: Tolerance, rng: np.ran
 
 def _time_a_pass(system: System) -> float:
     """Time gradients over the first rows; return the extrapolated time of a pass over all rows."""
-    n_rows = min(system.n_rows, max(64, int(_NUMBERS_OF_A_PASS / system.entries_per_row)))
+    n_rows = min(system.n_rows, max(64, int(NUMBERS_OF_A_SAMPLE / system.entries_per_row)))
     vectors, sums, seconds = np.ones((2, system.n_columns)), [], []
 
     def add(start: int, stop: int, _: np.ndarray) -> None:
@@ -129,11 +130,11 @@ def _time_a_pass(system: System) -> float:
         add_gradients(system.rows, system.b, 1.0, start, stop, vectors, out, np.zeros(2))
         sums.append(out)
 
-    for _ in range(_TRIES):
+    for _ in range(TIMINGS):
         started = time.perf_counter()
         system.in_slices(add, 0, n_rows, n_rows * system.entries_per_row)
         seconds.append(time.perf_counter() - started)
-    system.counter.add(_TRIES * n_rows)
+    system.counter.add(TIMINGS * n_rows)
     if not np.isfinite(sums).all():
         find_odd_rows(system, np.arange(n_rows))
     return min(seconds) * system.n_rows / n_rows
@@ -141,8 +142,8 @@ def _time_a_pass(system: System) -> float:
 
 def _time_direct(system: System, tolerance: Tolerance, rng: np.random.Generator) -> DirectSolve | None:
     """Time 'direct', on a part of the columns if there are many; return the cost for all of them."""
-    p, columns = system.n_columns, min(system.n_columns, _COLUMNS)
-    if p > _MOST_COLUMNS or (isinstance(system.rows, CSRRows) and p > columns):
+    p, columns = system.n_columns, min(system.n_columns, SAMPLED_COLUMNS)
+    if p > MOST_COLUMNS or (isinstance(system.rows, CSRRows) and p > columns):
         return None
     part = system
     if p > columns:
@@ -150,15 +151,14 @@ def _time_direct(system: System, tolerance: Tolerance, rng: np.random.Generator)
         values = np.ascontiguousarray(system.rows.values[:, :columns][order], dtype=float)
         source = Source(DenseRows(frozen(values)), values.shape, float(columns), 0.0)
         part = System(source, frozen(values.sum(axis=1)), system.clock, system.limits.threads)
-    read, seconds, tries = part.counter.rows_read, math.inf, 0
-    for _ in range(_TRIES):
-        started, tries = time.perf_counter(), tries + 1
+    read, seconds = part.counter.rows_read, math.inf
+    for _ in range(TIMINGS):
+        started = time.perf_counter()
         step = next(iter(Direct().steps(part, np.zeros(columns), tolerance, rng)))
         seconds = min(seconds, time.perf_counter() - started)
-        if seconds > _LONG:
-            break
-    rows, ending = (part.counter.rows_read - read) / tries, step.status or Status.CONVERGED
-    return DirectSolve(rows * p / columns, seconds * (p / columns) ** _GROWTH, ending if part is system else None)
+    rows, ending = (part.counter.rows_read - read) / TIMINGS, step.status or Status.CONVERGED
+    seconds *= price_of_square(p) / price_of_square(columns)
+    return DirectSolve(rows * p / columns, seconds, ending if part is system else None)
 
 
 def predict(paces: Paces, found: Fit | None, condition: Condition | None, rtol: float) -> tuple[Prediction, ...]:
@@ -169,13 +169,10 @@ def predict(paces: Paces, found: Fit | None, condition: Condition | None, rtol: 
 
 
 def _random_rows(run: Run, n_checked: int, found: Fit | None, rtol: float) -> Prediction:
-    method, monitor, reaches = run.method.name, run.iterates.monitor, None
-    if found is not None and found.noise.relative is not None:
-        reaches = found.noise.n_wild == 0 and found.noise_in_x <= rtol
+    method, monitor, reaches = run.method.name, run.iterates.monitor, _reaches(found, rtol)
     if reaches is False or (reaches is None and monitor.suspicious):
         return Prediction(method, reaches=reaches, remark=_SUSPICION if reaches is None else _INCONSISTENT)
-    slowness, left = _slowness_of(run), 0.0
-    known = slowness is not None and slowness < _WELL
+    known, left = _is_well_conditioned(_slowness_of(run)), 0.0
     if not monitor.error <= monitor.allowed:
         left = rows_left(monitor) if known else fewest_rows_left(monitor)
     rows = monitor.bursts.n_rows + left + n_checked
@@ -184,6 +181,17 @@ def _random_rows(run: Run, n_checked: int, found: Fit | None, rtol: float) -> Pr
     at_least = left > 0.0 and not known
     remark = "convergence slows down" if at_least else ""
     return Prediction(method, rows, rows * _seconds_a_row(run), at_least, reaches, remark)
+
+
+def _reaches(found: Fit | None, rtol: float) -> bool | None:
+    """Return whether x reaches `rtol` by projections on one row after another; None if the noise is unknown."""
+    if found is None or found.noise.relative is None:
+        return None
+    return found.noise.n_wild == 0 and found.noise_in_x <= rtol
+
+
+def _is_well_conditioned(slowness: float | None) -> bool:
+    return slowness is not None and slowness < WELL_CONDITIONED
 
 
 def _slowness_of(run: Run) -> float | None:
@@ -200,7 +208,7 @@ def _seconds_a_row(run: Run) -> float:
 
 def _direct(paces: Paces, found: Fit | None) -> Prediction:
     if paces.direct is None:
-        many = paces.run.context.system.n_columns > _MOST_COLUMNS
+        many = paces.run.context.system.n_columns > MOST_COLUMNS
         return Prediction("direct", remark="too many columns" if many else "not timed: sparse rows")
     rows, seconds, ending = paces.direct
     if ending is Status.INCONSISTENT or (found is not None and found.noise.n_wild):
@@ -220,7 +228,7 @@ def _refined(paces: Paces, found: Fit | None, condition: Condition | None, rtol:
     m, price = cheapest_sample(system, digits)
     cost = price / price_of_passes(system, 1.0)
     at_once = cost <= passes_at_first(system, digits)
-    watched = 1.0 if at_once else _WATCHED
+    watched = 1.0 if at_once else float(PASSES_TO_JUDGE)
     plain, known = _passes_without_factor(paces, condition, digits)
     if cost == math.inf or (not at_once and known and plain < watched + cost):
         rows, seconds, at_least = plain * n, plain * paces.seconds_a_pass, not known
@@ -247,5 +255,5 @@ def _passes_without_factor(paces: Paces, condition: Condition | None, digits: fl
     """
     ratio = math.sqrt(min(paces.run.context.system.n_columns / paces.run.context.system.n_rows, 0.5))
     k = max(math.sqrt(condition.least * condition.sampled) if condition else 1.0, (1.0 + ratio) / (1.0 - ratio))
-    known = condition is not None or (paces.slowness is not None and paces.slowness < _WELL)
+    known = condition is not None or _is_well_conditioned(paces.slowness)
     return 1.0 + (digits + math.log(2.0)) / math.log((k + 1.0) / (k - 1.0)), known

@@ -9,26 +9,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rowsolve.engine.check import ROWS_TO_CHECK
 from rowsolve.inspection.report import Directions
 from rowsolve.inspection.sample import Sample
 from rowsolve.partition.clusters import cluster_rows
+from rowsolve.policy.thresholds import NUMBERS_OF_A_SAMPLE
 from rowsolve.problem.system import System
 
 __all__ = ["look_at_directions", "rows_to_compare"]
 
-_ROWS = 256  # from which clusters are made, and as many again to test them
-_NUMBERS = 256_000  # stored entries of each of the two, at most
-_FEWEST_ROWS = 32
 _COUNTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16)
 _ROWS_EACH = 8  # of a cluster, at least, on average
+_FEWEST_ROWS = 4 * _ROWS_EACH  # two clusters to make, and two to test them
 _ENOUGH, _LEFT = 0.9, 1.5  # shares of the best gain, and of the least unexplained part, that are good enough
-# A similarity (a cosine or its square) is much larger than another if 3 times as large, or a quarter as far from 1.
-_TIMES, _SHARE = 3.0, 0.25
+_MUCH = 3.0  # a similarity is much larger than another if so many times as large, or so many times as close to 1
 
 
 def rows_to_compare(system: System) -> int:
     """Return the number of rows to compare."""
-    return min(system.n_rows, 2 * min(_ROWS, max(int(_NUMBERS / system.entries_per_row), _FEWEST_ROWS)))
+    half = max(int(NUMBERS_OF_A_SAMPLE / system.entries_per_row), _FEWEST_ROWS)
+    return min(system.n_rows, 2 * min(ROWS_TO_CHECK, half))
 
 
 class _Clustering(NamedTuple):
@@ -94,7 +94,7 @@ def _are_clusters(clusters: _Clustering, angles: Directions) -> bool:
 
 
 def _is_much_more(likeness: float, other: float) -> bool:
-    return likeness > _TIMES * other or 1.0 - likeness < _SHARE * (1.0 - other)
+    return likeness > _MUCH * other or _MUCH * (1.0 - likeness) < 1.0 - other
 
 
 def _by_chance(count: int, p: int) -> float:

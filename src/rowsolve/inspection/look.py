@@ -12,9 +12,10 @@ from rowsolve.estimate.tolerance import Tolerance
 from rowsolve.inspection.advice import advise
 from rowsolve.inspection.forecast import load_kernels, measure, predict
 from rowsolve.inspection.groups import look_at_directions, rows_to_compare
-from rowsolve.inspection.report import Layout, Noise, Report
-from rowsolve.inspection.sample import MOST_COLUMNS, condition_of, fit, rows_to_factor, take_sample
+from rowsolve.inspection.report import Effort, Layout, Noise, Report
+from rowsolve.inspection.sample import condition_of, fit, rows_to_factor, take_sample
 from rowsolve.kernels.rows import CSRRows
+from rowsolve.policy.thresholds import SAMPLED_COLUMNS
 from rowsolve.problem.system import System
 from rowsolve.sources import Source
 
@@ -72,7 +73,7 @@ def inspect(
     with np.errstate(all="ignore"):  # numbers may overflow or underflow
         # Our kernels are timed first: BLAS threads keep spinning for a while, on cores that the kernels need.
         paces = measure(system, tolerance, generator)
-        few_columns = system.n_columns <= MOST_COLUMNS
+        few_columns = system.n_columns <= SAMPLED_COLUMNS
         count = (rows_to_factor if few_columns else rows_to_compare)(system)
         norms, sample = take_sample(system, count, generator)
         found = fit(sample, eps) if sample and few_columns else None
@@ -93,10 +94,12 @@ def inspect(
         method=method,
         advice=advice,
         rtol=tolerance.rtol,
-        threads=n_threads,
-        rows_read=system.counter.rows_read,
-        checked=system.counter.n_checked == system.n_rows,
-        seconds=system.clock.elapsed,
+        effort=Effort(
+            threads=n_threads,
+            rows_read=system.counter.rows_read,
+            checked=system.counter.n_checked == system.n_rows,
+            seconds=system.clock.elapsed,
+        ),
     )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
-__all__ = ["Condition", "Directions", "Layout", "Noise", "Norms", "Prediction", "Report"]
+__all__ = ["Condition", "Directions", "Effort", "Layout", "Noise", "Norms", "Prediction", "Report"]
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,27 @@ class Prediction:
 
 
 @dataclass(frozen=True)
+class Effort:
+    """What the inspection itself took.
+
+    Attributes
+    ----------
+    threads : int
+        The number of threads with which the methods were timed.
+    rows_read : int
+    checked : bool
+        Whether all of A was checked for NaN and infinity, or only the rows that were read.
+    seconds : float
+        The duration, without compiling or loading the kernels.
+    """
+
+    threads: int
+    rows_read: int
+    checked: bool
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Report:
     """The result of `rowsolve.inspect`; ``print(report)`` shows it as text.
 
@@ -176,12 +198,10 @@ class Report:
     first, method, advice : str
         The method that ``"auto"`` begins with, the method to choose, and why.
     rtol : float
-    threads : int
-    rows_read : int
-    checked : bool
-        Whether all of A was checked for NaN and infinity, or only the rows that were read.
-    seconds : float
-        The duration of the inspection, without compiling or loading the kernels.
+        The relative error of x for which the cost is predicted.
+    effort : Effort
+        What the inspection itself took. Its values are also attributes of the report: `threads`, `rows_read`,
+        `checked` and `seconds`.
     """
 
     layout: Layout
@@ -195,10 +215,33 @@ class Report:
     method: str
     advice: str
     rtol: float
-    threads: int
-    rows_read: int
-    checked: bool
-    seconds: float
+    effort: Effort
+
+    @property
+    def threads(self) -> int:
+        """The number of threads with which the methods were timed."""
+        return self.effort.threads
+
+    @property
+    def rows_read(self) -> int:
+        """The number of rows read."""
+        return self.effort.rows_read
+
+    @property
+    def checked(self) -> bool:
+        """Whether all of A was checked for NaN and infinity, or only the rows that were read."""
+        return self.effort.checked
+
+    @property
+    def seconds(self) -> float:
+        """The duration of the inspection, without compiling or loading the kernels."""
+        return self.effort.seconds
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values that can be stored as JSON."""
+        values = asdict(self)
+        values.update(values.pop("effort"))
+        return values
 
     def __str__(self) -> str:
         from rowsolve.inspection.words import in_words

@@ -9,24 +9,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rowsolve.engine.check import ROWS_TO_CHECK
 from rowsolve.inspection.report import Condition, Noise, Norms
 from rowsolve.kernels.rows import CSRRows, frozen, norms_at
 from rowsolve.lstsq.factor import Factor, factor_of
+from rowsolve.policy.thresholds import (
+    CONDITION_ERROR,
+    FAR_OUT,
+    OUTLIERS,
+    ROWS_PER_COLUMN,
+    SAMPLED_COLUMNS,
+    SATISFIED,
+    SHRINKS,
+    STEPS,
+)
 from rowsolve.problem.system import System
 
-__all__ = ["MOST_COLUMNS", "Fit", "Sample", "condition_of", "fit", "rows_to_factor", "take_sample"]
+__all__ = ["Fit", "Sample", "condition_of", "fit", "rows_to_factor", "take_sample"]
 
-MOST_COLUMNS = 1500  # a factor of a sample then takes about a second
-_WORK = 4e9  # multiplications for a factor: a sample of 4 p rows at 1,000 columns
-_FEWEST, _MOST = 2, 16  # times p rows: more improve the estimate of the condition number only slightly
-_SPARE = 256  # additional rows, for systems with few columns
-_WITHIN = 1.2  # the condition number of a factor is estimated to within some 20%, and never too high
-_POLISHING = 8  # steps of iterative refinement, at most
-_WILD = 12.0  # times the median distance makes an outlier: normal noise reaches 5 in some thousand rows
-_FEW = 0.2  # the largest share of outliers: if there are more, the noise is heavy-tailed
-_ROUNDS = 6  # of leaving out outliers and fitting again
-_ENOUGH = 4  # times p rows to fit when outliers are left out
-_ROUNDING = 16.0  # units of rounding by which the residual of a row may differ from zero without noise
+_WORK = 2.0 * SAMPLED_COLUMNS**3  # multiplications for a factor: that of twice as many rows as columns, at most
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,8 @@ class Fit(NamedTuple):
 
 def rows_to_factor(system: System) -> int:
     """Return the number of rows to sample."""
-    wanted = min(max(_WORK / system.n_columns**2, _FEWEST * system.n_columns), _MOST * system.n_columns)
-    return min(system.n_rows, int(wanted) + _SPARE)
+    wanted = min(_WORK / system.n_columns**2, ROWS_PER_COLUMN * system.n_columns)
+    return min(system.n_rows, int(wanted) + ROWS_TO_CHECK)
 
 
 def take_sample(system: System, count: int, rng: np.random.Generator) -> tuple[Norms, Sample | None]:
@@ -97,14 +98,14 @@ def fit(sample: Sample, eps: float) -> Fit:
     kept, fitted, matrix, started = np.arange(sample.n_rows), sample, sample.matrix, time.perf_counter()
     factor_of_all = factor = factor_of(sample.system, kept)
     seconds = time.perf_counter() - started
-    for _ in range(_ROUNDS):
+    for _ in range(STEPS):
         x = _least_squares(fitted, factor)
         off = np.abs(sample.system.b - matrix @ x)
         rounding = _rounding(x, eps) * sample.norms
         near = _near(off, sample.norms, rounding, kept)
-        if np.array_equal(near, kept) or near.size < max((1.0 - _FEW) * sample.n_rows, factor_of_all.rank + 1):
+        if np.array_equal(near, kept) or near.size < max((1.0 - OUTLIERS) * sample.n_rows, factor_of_all.rank + 1):
             break
-        kept, fitted = near, sample.part(near[:: max(1, near.size // (_ENOUGH * x.size + _SPARE))])
+        kept, fitted = near, sample.part(near)
         factor = factor_of(fitted.system, np.arange(fitted.n_rows))
     noise, size_of_x = _noise(fitted, factor.rank, x, agree=not (off > rounding)[kept].any()), float(np.linalg.norm(x))
     relative = noise / _root_mean_square(fitted.system.b) if noise else noise
@@ -130,7 +131,7 @@ def _root_mean_square(values: np.ndarray) -> float:
 
 def _rounding(x: np.ndarray, eps: float) -> float:
     """Return the distance of x from a row that rounding of its entries and of their products with x may cause."""
-    return _ROUNDING * eps * float(np.linalg.norm(x)) / math.sqrt(min(x.size, 64))
+    return SATISFIED * eps * float(np.linalg.norm(x)) / math.sqrt(min(x.size, 64))
 
 
 def _near(off: np.ndarray, norms: np.ndarray, rounding: np.ndarray, kept: np.ndarray) -> np.ndarray:
@@ -138,8 +139,8 @@ def _near(off: np.ndarray, norms: np.ndarray, rounding: np.ndarray, kept: np.nda
 
     Outliers must be so by both criteria: noise may or may not be proportional to the norms of the rows.
     """
-    by_residual = off > _WILD * np.median(off[kept])
-    by_distance = off / norms > _WILD * np.median(off[kept] / norms[kept])
+    by_residual = off > FAR_OUT * np.median(off[kept])
+    by_distance = off / norms > FAR_OUT * np.median(off[kept] / norms[kept])
     return np.flatnonzero(~(by_residual & by_distance & (off > rounding)))
 
 
@@ -147,13 +148,13 @@ def _least_squares(sample: Sample, factor: Factor) -> np.ndarray:
     """Solve ``A'A x = A'b`` with iterative refinement: at least two steps, more while they halve the residual."""
     matrix, b, x, before = sample.matrix, sample.system.b, np.zeros(sample.system.n_columns), math.inf
     left = b
-    for _ in range(_POLISHING):
+    for _ in range(2 * STEPS):
         change = np.tile(matrix.T @ left, (2, 1))  # a factor solves for an even number of vectors
         factor.solve(change)
         x += change[0]
         left = b - matrix @ x
         size = float(np.linalg.norm(left))
-        if not size < 0.5 * before:
+        if not size < SHRINKS * before:
             break
         before = size
     return x
@@ -176,7 +177,7 @@ def condition_of(sample: Sample, factor: Factor, share: float) -> Condition | No
     g, sampled = _widening(share, share * factor.rank / (sample.n_rows * worth)), factor.condition
     if not math.isfinite(sampled):
         return None
-    most = _WITHIN * sampled * g if math.isfinite(g) else None
+    most = CONDITION_ERROR * sampled * g if math.isfinite(g) else None
     return Condition(sampled, max(1.0, sampled / g), most, factor.rank, sample.n_rows)
 
 

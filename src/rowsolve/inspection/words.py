@@ -7,12 +7,12 @@ import textwrap
 from collections.abc import Iterator
 
 from rowsolve.inspection.report import Directions, Noise, Norms, Prediction, Report
+from rowsolve.policy.thresholds import FAR_OUT, TIGHT, WELL_CONDITIONED
 
 __all__ = ["in_words", "lines", "seconds_in_words", "table", "warnings"]
 
-_WIDTH, _INDENT = 80, 15
-_TIGHT = 0.95  # cosine between a row and the centroid of its cluster
-_AS_FAST = 1.5  # times the rows that a well-conditioned A takes
+_WIDTH = 80
+_INDENT = len("orthogonality") + 2  # the longest label
 
 
 def in_words(report: Report) -> str:
@@ -69,8 +69,8 @@ def warnings(report: Report) -> Iterator[str]:
             yield f"the sample has {rank}: A is rank-deficient, or only a few other rows determine the rest."
     if noise.n_wild:
         yield (
-            f"{_percent(noise.n_wild / noise.n_rows)} of {noise.n_rows:,} sampled rows are outliers, more than 12 "
-            "times as far off as the median: these entries of b look like errors."
+            f"{_percent(noise.n_wild / noise.n_rows)} of {noise.n_rows:,} sampled rows are outliers, more than "
+            f"{FAR_OUT:g} times as far off as the median: these entries of b look like errors."
         )
 
 
@@ -121,7 +121,7 @@ def _condition(report: Report) -> str:
         words = "unknown: factoring a sample would take too long"
         if slowness is None:
             return words
-        pace = "as fast as" if slowness < _AS_FAST else f"{_figure(slowness)} times slower than"
+        pace = "as fast as" if slowness < WELL_CONDITIONED else f"{_figure(slowness)} times slower than"
         return f"{words}; random rows converge {pace} for a well-conditioned A"
     if report.norms.n_rows == report.layout.n_rows:
         return f"about {_figure(condition.sampled)}, for all rows"
@@ -138,7 +138,7 @@ def _clusters(found: Directions | None) -> str:
     if found.cosine is None:
         return f"none found among {found.n_rows:,} sampled rows"
     what = "1, a common direction of all rows" if found.n_clusters == 1 else f"{found.n_clusters} by direction"
-    tight = "tight, which slows down convergence with random rows" if found.cosine >= _TIGHT else "loose"
+    tight = "tight, which slows down convergence with random rows" if found.cosine >= TIGHT else "loose"
     return f"{what}, {tight}: typical cosine to the centroid {found.cosine:.3g}, from {found.n_rows:,} sampled rows"
 
 

@@ -30,7 +30,7 @@ from rowsolve.policy.prices import (
     passes_of_random_rows,
     worth_writing_out,
 )
-from rowsolve.policy.thresholds import MOST_COLUMNS
+from rowsolve.policy.thresholds import MOST_COLUMNS, PASSES_TO_JUDGE
 from rowsolve.problem.layout import narrow_band
 from rowsolve.problem.system import System
 
@@ -173,7 +173,7 @@ def passes_left(system: System, slopes: list[float], digits: float) -> float:
     """
     if len(slopes) == 1:
         return passes_at_first(system, digits)
-    if len(slopes) < 8:
+    if len(slopes) < PASSES_TO_JUDGE:
         return 0.0
     width = max(3, len(slopes) // 4)
     fall = math.log(min(slopes[-2 * width : -width]) / min(slopes[-width:])) / width

@@ -21,6 +21,7 @@ __all__ = [
     "PRODUCT",
     "QR_PER_PRODUCT",
     "RANDOM_NUMBER",
+    "SCIPY_PAIR",
     "SMALL_BOX",
     "SMALL_SYSTEM",
     "SQUARES",
@@ -63,6 +64,7 @@ STEP = 5e3  # the rest of such a step
 BEGIN = 4e5  # the start and the end of a solve by passes
 QR_PER_PRODUCT = 8.0  # matrix multiplications in the time of one in QR, which takes twice as many
 SQUARES = 6  # p x p arrays that are in memory while a factor is computed
+SCIPY_PAIR = 5.0  # to multiply two stored entries in ``A.T @ A`` of scipy, on a core of 2020
 FEW_NUMBERS = 200_000  # entries up to which a sparse A is converted to dense
 _NARROW = 64  # columns; with more, fewer
 LITTLE = 0.3  # of a price: what may be spent to find out whether there is a better way

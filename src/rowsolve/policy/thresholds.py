@@ -41,11 +41,31 @@ SLOW_RATE = 0.25  # of the rate of well-conditioned rows, which is a factor of e
 # --- Least squares ----------------------------------------------------------------------------------------------------
 GRADIENT_ROUNDING = 6.0  # units: a smaller gradient is rounding only
 SHORTEST_PROBE = 1e-13  # norm below which a probe hardly shrinks any further
+PASSES_TO_JUDGE = 8  # of conjugate gradients, after which their rate of convergence is known
 
 # --- Choice of a method -----------------------------------------------------------------------------------------------
 
 # --- Methods ----------------------------------------------------------------------------------------------------------
 
 # --- Analysis, races and experiments ----------------------------------------------------------------------------------
+ROWS_PER_COLUMN = 16  # of a sample: from more rows hardly anything is known more accurately
+SAMPLED_COLUMNS = 1500  # a factor of a sample, or a direct solve, then takes some tenths of a second
+NUMBERS_TO_TRY = 4e8  # read by random rows, at most: some tenths of a second
+NUMBERS_OF_A_SAMPLE = 4e6  # 32 MB: more than fit in the caches, so that reading them takes as long as for all of A
+BURSTS_TO_TRY = 4  # at least, before the rate of convergence is estimated
+TIMINGS = 3  # of an operation, of which the shortest counts
+WELL_CONDITIONED = 1.5  # times the rows of a well-conditioned A: up to there convergence hardly slows down
+CONDITION_ERROR = 1.2  # factor up to which the condition number of a factor is estimated too low
+OUTLIERS = 0.2  # of the sampled rows, at most: if there are more, the noise is heavy-tailed
+TIGHT = 0.95  # cosine between a row and the centroid of its cluster, from which convergence is slow
+LOPSIDED = 5.0  # ratio of the lengths of two curves, from which their axis is logarithmic
+EVEN = 1.05  # ratio of the times of two methods, up to which both are named as the fastest
+BUSY_CORES = 0.3  # used by other programs: above this times are unreliable, most of all with several threads
+REST = 0.15  # seconds before a timed run: OpenBLAS threads keep spinning for 0.11 s on cores that others need
+MORE_WORK = 1.5  # times an amount of work that did not suffice: the final one is at most so many times what is needed
+STALLED_RUNS = 3  # consecutive runs with tighter settings, without improvement, end a search
+TOO_SLOW_TO_REPEAT = 10.0  # times the best time: a slower solver is timed once
+CHEAP_TO_REPEAT = 1.0  # seconds: shorter runs are repeated at least once, because a single time may be disturbed
+DEMO_LIMIT = 15.0  # seconds that a solver of the demo may be predicted to take
 
 # --- Storage ----------------------------------------------------------------------------------------------------------

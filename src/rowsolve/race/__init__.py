@@ -2,5 +2,5 @@
 
 The same code runs the corpus of ``benchmarks/``, and ``rowsolve race`` on the files of a user.
 
-May import: `experiments`, `parallel`, `policy.thresholds`, and the public names.
+May import: `experiments`, `parallel`, `policy.prices`, `policy.thresholds`, and the public names.
 """

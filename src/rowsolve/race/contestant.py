@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-__all__ = ["Contestant", "Deadline", "Finish", "TimeIsUp", "is_sparse"]
+from rowsolve.policy.thresholds import EPS
 
-TIGHTEST = 1e-16  # smaller tolerances are meaningless in float64
+__all__ = ["Contestant", "Deadline", "Finish", "TimeIsUp", "is_sparse"]
 
 
 class TimeIsUp(Exception):
@@ -77,7 +77,7 @@ class Contestant(ABC):
     def settings(self, A: Any, error: float) -> Iterator[float]:
         """Yield increasingly tight settings: the required error as a tolerance, then a tenth of it, and so on."""
         tolerance = error
-        while tolerance >= TIGHTEST:
+        while tolerance >= EPS:  # a smaller one means nothing
             yield tolerance
             tolerance /= 10.0
 

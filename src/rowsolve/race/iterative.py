@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
 
+from rowsolve.policy.thresholds import MORE_WORK
 from rowsolve.race.contestant import Contestant, Deadline, Finish, is_sparse
 
 __all__ = ["LSMR", "LSQR", "SGD", "Kaczmarz"]
-
-MANY = 10**9  # iterations: a run is limited by its time only
-GROWTH = 1.5  # factor for an amount of work that did not suffice: the final one is at most 1.5 times what is needed
-GROWN = 30  # times, at most
 
 
 class Bidiagonalisation(Contestant):
@@ -27,7 +25,7 @@ class Bidiagonalisation(Contestant):
         """Iterate to the tolerance."""
         from scipy.sparse import linalg
 
-        products, options = CountedProducts(A, seconds), {"conlim": 0.0, self.limit: MANY}
+        products, options = CountedProducts(A, seconds), {"conlim": 0.0, self.limit: sys.maxsize}
         solve = getattr(linalg, self.solver)
         x, istop, iterations = solve(products.operator, b, atol=setting, btol=setting, **options)[:3]
         return Finish(x, f"istop {istop} after {iterations} iterations", products.passes)
@@ -65,9 +63,10 @@ class CountedProducts:
 
 
 def _growing(amount: int) -> Iterator[float]:
-    for _ in range(GROWN):
+    """Yield increasing amounts of work, without end: the race stops before the time limit would be exceeded."""
+    while True:
         yield float(amount)
-        amount = math.ceil(GROWTH * amount)
+        amount = math.ceil(MORE_WORK * amount)
 
 
 class SGD(Contestant):

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 
 from rowsolve.parallel.memory import free_memory
+from rowsolve.policy.thresholds import EPS
 from rowsolve.race.contestant import TimeIsUp, is_sparse
 from rowsolve.race.iterative import LSMR
 from rowsolve.race.machine import seconds_for_flops
 
 __all__ = ["Problem", "Reference", "known", "least_squares", "tiny_like"]
-
-EPS = float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +143,6 @@ def tiny_like(A: Any) -> tuple[Any, np.ndarray]:
     values = np.random.default_rng(0).standard_normal((40, 4)).astype(A.dtype)
     if is_sparse(A):
         small = sparse.csr_array(values) if isinstance(A, sparse.sparray) else sparse.csr_matrix(values)
-        small.indices, small.indptr = small.indices.astype(A.indices.dtype), small.indptr.astype(A.indptr.dtype)
         return small, values.sum(axis=1, dtype=float)
     fortran = A.flags.f_contiguous and not A.flags.c_contiguous
     return np.asfortranarray(values) if fortran else values, values.sum(axis=1, dtype=float)

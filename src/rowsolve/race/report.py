@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from rowsolve.policy.thresholds import BUSY_CORES
 from rowsolve.race.results import NEVER, REACHED, SKIPPED, Outcome, Result
 
 __all__ = [
-    "BUSY",
     "busy_in_words",
     "machine_in_words",
     "outcome_in_words",
@@ -18,8 +18,6 @@ __all__ = [
     "seconds_in_words",
     "verdict",
 ]
-
-BUSY = 0.3  # cores used by other programs above which times are unreliable, most of all with several threads
 
 
 def ratio_in_words(ratio: float) -> str:
@@ -85,10 +83,10 @@ def results_as_markdown(results: Sequence[Result]) -> str:
     """Return the table of the README: each case with the best peer, and the machine."""
     lines = ["| case | size | rowsolve | best other | its time | ratio | target |", "|---|---|---|---|---|---|---|"]
     lines += [f"| {' | '.join(_cells(result))} |" for result in results]
-    setups = dict.fromkeys((result.threads, machine_in_words(result.machine)) for result in results)
+    setups = dict.fromkeys((one.conditions.threads, machine_in_words(one.conditions.machine)) for one in results)
     lines.append("")
     lines += [f"Made with {threads} thread{'s' if threads != 1 else ''} on {words}." for threads, words in setups]
-    disturbed = [result.busy for result in results if result.busy is not None and result.busy > BUSY]
+    disturbed = [busy for one in results if (busy := one.conditions.busy) is not None and busy > BUSY_CORES]
     if disturbed:
         lines.append(
             f"In {len(disturbed)} of the {len(results)} cases other programs kept up to {max(disturbed):.1f} cores "

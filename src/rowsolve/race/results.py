@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-__all__ = ["NEVER", "REACHED", "SKIPPED", "Attempt", "Outcome", "Result", "as_document", "of_document"]
+__all__ = ["NEVER", "REACHED", "SKIPPED", "Attempt", "Conditions", "Outcome", "Result", "as_document", "of_document"]
 
 FORMAT = 1
 REACHED, NEVER, SKIPPED = "reached", "never", "skipped"
@@ -72,6 +72,28 @@ class Outcome:
 
 
 @dataclass(frozen=True)
+class Conditions:
+    """The conditions of a race.
+
+    Attributes
+    ----------
+    threads : int
+        The number of threads of BLAS and of rowsolve.
+    limit : float or None
+        The time limit of one run in seconds.
+    busy : float or None
+        Cores that other programs used just before the race; unless it is near 0 the times are unreliable.
+    machine : dict
+        The machine, as `rowsolve.race.machine.describe` returns it.
+    """
+
+    threads: int
+    limit: float | None = None
+    busy: float | None = None
+    machine: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Result:
     """The result of a race.
 
@@ -83,10 +105,6 @@ class Result:
         The required ratio to the best peer.
     target_passes : float or None
         The required ratio of the passes over A of `scipy lsqr` to ours.
-    limit : float or None
-        The time limit of one run in seconds.
-    busy : float or None
-        Cores that other programs used just before the race; unless it is near 0 the times are unreliable.
     """
 
     case: str
@@ -96,14 +114,11 @@ class Result:
     kind: str
     error: float
     reference: str
-    threads: int
+    conditions: Conditions
     outcomes: tuple[Outcome, ...]
     absent: dict[str, str] = field(default_factory=dict)
     target: float | None = None
     target_passes: float | None = None
-    limit: float | None = None
-    busy: float | None = None
-    machine: dict[str, Any] = field(default_factory=dict)
 
     @property
     def ours(self) -> Outcome:
@@ -150,12 +165,17 @@ class Result:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values that can be stored as JSON."""
-        return asdict(self)
+        values = asdict(self)
+        values.update(values.pop("conditions"))
+        return values
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Result:
         """Return a result from the dict that `as_dict` and JSON have made of it."""
-        return cls(**{**values, "outcomes": tuple(Outcome.from_dict(one) for one in values["outcomes"])})
+        others = dict(values)
+        conditions = Conditions(**{one.name: others.pop(one.name) for one in fields(Conditions) if one.name in others})
+        outcomes = tuple(Outcome.from_dict(one) for one in others.pop("outcomes"))
+        return cls(**others, conditions=conditions, outcomes=outcomes)
 
 
 def as_document(results: Iterable[Result]) -> dict[str, Any]:
@@ -163,9 +183,10 @@ def as_document(results: Iterable[Result]) -> dict[str, Any]:
     machines: list[dict[str, Any]] = []
     cases = {}
     for result in results:
-        if result.machine not in machines:
-            machines.append(result.machine)
-        cases[result.case] = {**result.as_dict(), "machine": machines.index(result.machine)}
+        machine = result.conditions.machine
+        if machine not in machines:
+            machines.append(machine)
+        cases[result.case] = {**result.as_dict(), "machine": machines.index(machine)}
     return {"format": FORMAT, "machines": machines, "cases": cases}
 
 

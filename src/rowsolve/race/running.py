@@ -10,18 +10,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from rowsolve.parallel.memory import free_memory
+from rowsolve.policy.thresholds import CHEAP_TO_REPEAT, REST, STALLED_RUNS, TOO_SLOW_TO_REPEAT
 from rowsolve.race.contestant import Contestant, TimeIsUp
 from rowsolve.race.machine import blas_threads
 from rowsolve.race.problem import Problem, tiny_like
 from rowsolve.race.results import NEVER, REACHED, SKIPPED, Attempt, Outcome
 
 __all__ = ["Rules", "run_race"]
-
-TOO_SLOW_TO_REPEAT = 10.0  # times the best time of the search
-CHEAP_TO_REPEAT = 1.0  # seconds: shorter runs are repeated at least once, because a single time may be disturbed
-REST = 0.15  # seconds before each run, because OpenBLAS threads keep spinning for 0.11 s on cores that others need
-STALLED = 3  # consecutive runs without improvement
-RUNS_IN_TIME = 2.0  # limit on the search of one contestant, and on all rounds but the first, in time limits of a run
 
 
 @dataclass(frozen=True)
@@ -35,7 +30,7 @@ class Rules:
     repeats : int
         Number of rounds in which the contestants are timed in turns. The successful run of the search counts, too.
     limit : float
-        Time limit of one run in seconds.
+        Time limit in seconds: of one run, of further runs of one contestant, and of further rounds.
     threads : int
         Number of threads of BLAS and of rowsolve.
     """
@@ -112,17 +107,15 @@ def _reason_to_stop(attempts: list[Attempt], setting: float, contestant: Contest
     """Return the reason why a run with the next `setting` would be useless; empty if there is none."""
     if not attempts:
         return ""
-    if attempts[-1].seconds >= rules.limit:
+    if sum(one.seconds for one in attempts) >= rules.limit:
         return f"time limit: {rules.limit:g} s"
-    if sum(one.seconds for one in attempts) > RUNS_IN_TIME * rules.limit:
-        return f"time limit: {RUNS_IN_TIME * rules.limit:g} s in all"
     if contestant.knob not in ("", "tolerance"):  # an amount of work, so the time of the next run is known
         next_seconds = attempts[-1].seconds * setting / attempts[-1].setting
         if next_seconds > rules.limit:
             return f"time limit: {setting:g} {contestant.knob} would take about {next_seconds:.0f} s"
     errors = [one.error for one in attempts if one.error is not None]
-    if len(errors) > STALLED and min(errors[-STALLED:]) > 0.99 * min(errors[:-STALLED]):
-        return f"no improvement in {STALLED} tighter runs"
+    if len(errors) > STALLED_RUNS and min(errors[-STALLED_RUNS:]) > 0.99 * min(errors[:-STALLED_RUNS]):
+        return f"no improvement in {STALLED_RUNS} tighter runs"
     return ""
 
 
@@ -161,7 +154,7 @@ def _rounds(
     runs: list[list[Attempt]] = [[] for _ in found]
     started = time.perf_counter()
     for number in range(rules.repeats):
-        if number and time.perf_counter() - started > RUNS_IN_TIME * rules.limit:
+        if number and time.perf_counter() - started >= rules.limit:
             break
         for i in _still_racing(found, runs, number):
             tell(f"{found[i].name}: round {number + 1} of {rules.repeats}")

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rowsolve.policy.thresholds import EPS
 from rowsolve.theory._inputs import as_blocks, as_matrix, check_count, check_not_negative, check_positive, rank_of
 
 __all__ = ["PavingConstants", "paving_bound", "paving_bound_as_printed", "paving_constants"]
-
-_SLACK = 1e-9  # tolerance for rounding in the constants
 
 
 class PavingConstants(NamedTuple):
@@ -112,7 +111,7 @@ def _rate_and_floor(
     if not 0.0 <= alpha <= beta < math.inf:
         raise ValueError(f"`paving` must have 0 <= alpha <= beta, got alpha {alpha!r} and beta {beta!r}.")
     share = smallest_singular_value**2 / (beta * m) if beta > 0.0 else math.inf
-    if share > 1.0 + _SLACK:
+    if share > 1.0 + math.sqrt(EPS):  # the constants may be rounded
         raise ValueError(
             "`smallest_singular_value` squared must be at most beta * m, as it is for any paving of the same A; "
             f"got {smallest_singular_value!r} squared and {beta!r} * {m}."

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from rowsolve.policy.thresholds import MOST_COLUMNS
 from rowsolve.theory._inputs import as_blocks, as_matrix, rank_of, unit_rows
 
 __all__ = ["expected_rate"]
-
-_MOST_COLUMNS = 5000  # singular values cost n p^2 operations
 
 
 def expected_rate(A: Any, probabilities: Any, blocks: Iterable[Any] | None = None) -> float:
@@ -46,9 +45,9 @@ def expected_rate(A: Any, probabilities: Any, blocks: Iterable[Any] | None = Non
         The rate, from 0 to 1.
     """
     n_columns = np.shape(A)[-1] if np.ndim(A) else 0
-    if n_columns > _MOST_COLUMNS:
+    if n_columns > MOST_COLUMNS:
         raise ValueError(
-            f"`A` must have at most {_MOST_COLUMNS} columns, got {n_columns}: the exact rate needs all singular values."
+            f"`A` must have at most {MOST_COLUMNS} columns, got {n_columns}: the exact rate needs all singular values."
         )
     A = as_matrix(A)
     directions = unit_rows(A)  # the projections do not depend on the scale of a row
