@@ -166,7 +166,7 @@ def test_rounding__does_not_hide_that_columns_repeat(method, noise):
 
 
 def test_pack__grows_after_each_traversal_until_it_has_all_rows(monkeypatch):
-    monkeypatch.setattr(deflated, "PACK", 2)
+    monkeypatch.setattr(deflated, "PACK_ROWS", 2)
     A, b, _ = gaussian(40, 5)
     method = Deflated("rows", n_equations=2)
     plan, system, rng = plan_of(A, b, method)

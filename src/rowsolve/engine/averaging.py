@@ -11,10 +11,11 @@ from rowsolve.engine.burst import Burst
 from rowsolve.engine.iterates import Iterates
 from rowsolve.engine.tail import Tail
 from rowsolve.methods.base import Method, RowMethod
+from rowsolve.policy.thresholds import FEWEST_IN_MEAN
 
 __all__ = ["Averaging"]
 
-_FEWEST, _MOST = 8, 64  # bursts whose iterates are averaged
+_MOST = FEWEST_IN_MEAN**2  # bursts to average: so many in each batch of a `Tail`
 
 
 class Averaging:
@@ -41,7 +42,7 @@ class Averaging:
         noisy = [c for c, verdict in enumerate(iterates.verdicts) if verdict is Status.INCONSISTENT]
         tails = {c: Tail(iterates.x.shape[-1]) for c in noisy}
         so_far = iterates.monitor.bursts.n_rows // iterates.monitor.bursts.rows[-1]
-        wanted = max(so_far if method.can.averages else min(so_far, _MOST), _FEWEST)
+        wanted = max(so_far if method.can.averages else min(so_far, _MOST), FEWEST_IN_MEAN)
         return cls(tails, so_far, wanted, iterates, method)
 
     @property

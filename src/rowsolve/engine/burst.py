@@ -15,16 +15,10 @@ from rowsolve.engine.stage import Context, Stage
 from rowsolve.estimate.monitor import rows_left
 from rowsolve.methods.base import RowMethod
 from rowsolve.methods.oblivious import sweep_rows
+from rowsolve.policy.thresholds import BURST_SHARE, COUNTED_COLUMNS, LONGEST_BURST, UNSTEADY, WORK_OF_A_LOOK
 from rowsolve.problem.reader import WORK_OF_A_BURST
 
 __all__ = ["Burst"]
-
-_WORK_OF_A_LOOK = 10_000  # numbers: reading so many takes as long as the monitor takes for a burst
-_STEADY = 64  # columns from which on the error decays steadily
-_FAR = 4  # times the usual rows of a burst
-_GROWN = 2  # times the rows of the last
-_ODD = 3.0  # excess above which bursts are kept short: it is about 1 if the system is consistent
-_GROWTH = 1 / 128  # of the run so far: a long run of small bursts would mostly be overhead
 
 
 class Burst:
@@ -115,14 +109,14 @@ class Burst:
         """
         plan, system, monitor = self.plan, self.context.system, self.iterates.monitor
         n_chains = plan.n_chains
-        rows: float = max(system.n_columns, 64) * min(n_chains, 4)
+        rows: float = max(system.n_columns, COUNTED_COLUMNS) * min(n_chains, 4)
         if not monitor.bursts.rows and not monitor.estimator.warm:
             # Even well-conditioned rows need twice as many. In small systems the monitor takes most of the time.
             few = system.n_columns * -math.log(self.context.tolerance.rtol or 1.0)
-            rows = max(rows, min(few, _WORK_OF_A_LOOK / plan.work_per_row, self.rows_allowed / 4))
+            rows = max(rows, min(few, WORK_OF_A_LOOK / plan.work_per_row, self.rows_allowed / 4))
         if not self.suspects.size:
-            rows = max(rows, monitor.bursts.n_rows * _GROWTH)
-            if system.n_columns >= _STEADY and len(monitor.bursts.rows) > 1:
+            rows = max(rows, monitor.bursts.n_rows * BURST_SHARE)
+            if system.n_columns >= COUNTED_COLUMNS and len(monitor.bursts.rows) > 1:
                 rows = self._towards_the_end(rows)
         rows = min(rows, WORK_OF_A_BURST * n_chains / plan.work_per_row, self.rows_allowed / plan.price_of_row)
         if system.clock.left < np.inf:
@@ -144,9 +138,9 @@ class Burst:
             return rows
         if left < rows:
             return max(left, self.context.system.n_columns / 4)
-        if monitor.excesses[0] > _ODD:
+        if monitor.excesses[0] > UNSTEADY:
             return rows
-        return max(rows, min(left / 2, _FAR * rows, _GROWN * monitor.bursts.rows[-1]))
+        return max(rows, min(left / 2, LONGEST_BURST * rows, 2 * monitor.bursts.rows[-1]))
 
     def saved_plan(self) -> Any:
         """Return the state of the plan for a checkpoint."""

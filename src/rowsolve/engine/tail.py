@@ -8,17 +8,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rowsolve.checkpoint.state import Kind, StateError, array, fill, integer, state_of
+from rowsolve.policy.thresholds import FEWEST_IN_MEAN
 
 __all__ = ["Tail"]
-
-_BATCHES = 8
 
 
 class Tail:
     """The mean of successive x, from their sums in 8 to 16 batches of equal length."""
 
     def __init__(self, n_columns: int) -> None:
-        self._sums = np.zeros((2 * _BATCHES, n_columns))
+        self._sums = np.zeros((2 * FEWEST_IN_MEAN, n_columns))
         self._full, self._inside, self._length = 0, 0, 1
         self.count = 0
 
@@ -29,10 +28,10 @@ class Tail:
         self._inside += 1
         if self._inside == self._length:
             self._full, self._inside = self._full + 1, 0
-        if self._full == 2 * _BATCHES:
-            self._sums[:_BATCHES] = self._sums[::2] + self._sums[1::2]
-            self._sums[_BATCHES:] = 0.0
-            self._full, self._length = _BATCHES, 2 * self._length
+        if self._full == 2 * FEWEST_IN_MEAN:
+            self._sums[:FEWEST_IN_MEAN] = self._sums[::2] + self._sums[1::2]
+            self._sums[FEWEST_IN_MEAN:] = 0.0
+            self._full, self._length = FEWEST_IN_MEAN, 2 * self._length
 
     @property
     def mean(self) -> np.ndarray:
@@ -56,8 +55,8 @@ class Tail:
         return max(scatter, 0.5 * float(np.linalg.norm(halves)))
 
     saved: ClassVar[dict[str, Kind]] = {
-        "_sums": array(2 * _BATCHES, "p"),
-        "_full": integer(0, 2 * _BATCHES - 1),
+        "_sums": array(2 * FEWEST_IN_MEAN, "p"),
+        "_full": integer(0, 2 * FEWEST_IN_MEAN - 1),
         "_inside": integer(),
         "_length": integer(1),
         "count": integer(),

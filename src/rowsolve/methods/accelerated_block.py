@@ -24,14 +24,16 @@ from rowsolve.checkpoint.state import (
 from rowsolve.kernels.accelerated import factor_block, factor_workspace, project_on_factored
 from rowsolve.methods.base import Capabilities, Plan, RowMethod, number_between, positive_integer
 from rowsolve.methods.drawing import CARDS, Cards
+from rowsolve.policy.thresholds import (
+    FEWEST_IN_MEAN,
+    KEPT_FACTORS,
+    LARGEST_BLOCK,
+    LEAST_FRICTION,
+    PROBE_GROWTH,
+    SMALLEST_BLOCK,
+)
 
 __all__ = ["AcceleratedBlock"]
-
-_SMALLEST_BLOCK, _LARGEST_BLOCK = 6, 512  # rows, where no size is given
-_KEPT_AT_LEAST = 2**25  # numbers in the factors of blocks: 256 MB
-_SHORTEST_WINDOW = 8  # steps
-_GROWTH = 4.0  # of the probe's squared steps, above which the window ends early
-_LEAST_FRICTION = 1e-4
 
 
 class _Block(NamedTuple):
@@ -53,7 +55,7 @@ class _Momentum:
         self.moves = np.zeros((2, n_columns))
         self.weight = min(1.0, block_size / n_columns)
         self.friction = 1.0
-        self.window = _SHORTEST_WINDOW
+        self.window = FEWEST_IN_MEAN
         self.steps, self.total = 0, 0.0
         self.earlier = math.nan, 0  # mean squared step of the window before, and its length
         self.left = np.zeros((2, n_columns))  # x and the probe after the last step
@@ -70,7 +72,7 @@ class _Momentum:
         self.steps += 1
         self.total += squared_step
         mean, length = self.earlier
-        too_far = self.total > _GROWTH * self.window * mean
+        too_far = self.total > PROBE_GROWTH * self.window * mean
         if self.steps < self.window and not too_far:
             return
         now = self.total / self.steps
@@ -79,9 +81,9 @@ class _Momentum:
             self.weight /= 2.0
         elif mean > now > 0.0:
             rate = 2.0 * math.log(mean / now) / (self.steps + length)
-            self.friction = min(1.0, max(_LEAST_FRICTION, math.sqrt(rate * self.friction)))
+            self.friction = min(1.0, max(LEAST_FRICTION, math.sqrt(rate * self.friction)))
         self.earlier = now, self.steps
-        self.window = max(_SHORTEST_WINDOW, math.ceil(2.0 / self.friction))
+        self.window = max(FEWEST_IN_MEAN, math.ceil(2.0 / self.friction))
         self.steps, self.total = 0, 0.0
 
     def leave(self, iterates: np.ndarray) -> None:
@@ -118,7 +120,7 @@ class _Plan(Plan):
         self.blocks: list[_Block] = []
         self.momentum = _Momentum(system.n_columns, block_size)
         self.workspace = factor_workspace(system.rows, block_size, system.n_columns)
-        self.room_left = max(_KEPT_AT_LEAST, system.n_rows * system.entries_per_row / 2)  # for factors, in numbers
+        self.room_left = max(KEPT_FACTORS, system.n_rows * system.entries_per_row / 2)  # for factors, in numbers
         self.ridge = ridge
 
     def draw(self, rng) -> _Block:
@@ -216,7 +218,7 @@ class AcceleratedBlock(RowMethod):
     def prepare(self, system, rng):
         """Allocate the cards that blocks are dealt from; read no rows."""
         n, p = system.n_rows, system.n_columns
-        size = self.block_size or min(max(p // 4, _SMALLEST_BLOCK), _LARGEST_BLOCK, n)
+        size = self.block_size or min(max(p // 4, SMALLEST_BLOCK), LARGEST_BLOCK, n)
         if size > n:
             raise ValueError(f"`block_size` must be at most the number of rows, {n}, got {size}.")
         return _Plan(system, size, self.ridge)

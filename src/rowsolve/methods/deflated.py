@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from rowsolve.checkpoint.state import Kind, StateError, array, in_place, integer, named, number, pack, state_of
+from rowsolve.kernels.blocks import DEPENDENT
 from rowsolve.kernels.deflated import find_parts, lift, lower, write_unit_rows
 from rowsolve.kernels.rows import DeflatedRows, zeros_for_vectors
 from rowsolve.kernels.sampling import deal, new_cards
@@ -17,23 +18,14 @@ from rowsolve.methods.base import Capabilities, one_of, positive_integer
 from rowsolve.methods.drawing import ONE_BY_ONE
 from rowsolve.methods.oblivious import Oblivious, ObliviousPlan
 from rowsolve.parallel.blas import blas_threads
-from rowsolve.partition.clusters import cluster_rows
+from rowsolve.partition.clusters import cluster_rows, sample_size
 from rowsolve.policy.least_squares import worth_a_look
+from rowsolve.policy.thresholds import EPS, KNOWN_EQUATIONS, NUMBERS_IN_CACHE, PACK_GROWTH, PACK_ROWS, ROWS_PER_EQUATION
 
 __all__ = ["Deflated"]
 
-CLUSTERS, EQUATIONS = 16, 64  # defaults: more known equations than there are clusters do no harm
-SAMPLE = 3  # rows that are clustered, in p: their centroids are equations too, nearly those of all rows
-FEWEST = 32  # of them, for each cluster
-ROWS_FOR_ONE = 3  # sampled rows for each combination of them
-# Rows of the pack, in p: more save hardly any steps, and the inner part of a row costs as much as many steps.
-PACK = 8
-IN_CACHE = 1_000_000  # numbers: so many stay in cache from the computation of the inner parts to the projection
-GROWTH = 4  # after each round the pack grows by 1 / GROWTH, so that a long run uses all rows
 # Rounding of a mean, for each row in it. (Of m equal rows, where it is worst, it was m / 12 units; a row is allowed 8.)
-EPS_OF_A_SUM = float(np.finfo(float).eps) / 64
-# Squared singular value, relative to the largest, below which an equation follows from the others up to rounding.
-DEPENDENT = 1e-8
+EPS_OF_A_SUM = EPS / 64
 
 
 @dataclass
@@ -49,7 +41,7 @@ class _Pack:
         order, done = np.empty(n_rows, np.int64), 0
         while done < n_rows:
             if self.next_card == self.size:
-                self.size, self.next_card = min(self.size + self.size // GROWTH, self.cards.size), 0
+                self.size, self.next_card = min(self.size + self.size // PACK_GROWTH, self.cards.size), 0
             stop = min(n_rows, done + self.size - self.next_card)
             deal(self.cards[: self.size], self.next_card, rng.random(stop - done), order[done:stop])
             self.next_card, done = self.next_card + stop - done, stop
@@ -138,7 +130,7 @@ class _Plan(ObliviousPlan):
         self.inner = _InnerParts(system, self.basis)
         self.rows = DeflatedRows(system.rows, self.inner.values)
         self.lifted, self.known_drops = np.empty((2, self.width)), np.empty(2)
-        self.pack = _Pack(new_cards(system.n_rows), min(PACK * system.n_columns, system.n_rows))
+        self.pack = _Pack(new_cards(system.n_rows), min(PACK_ROWS * system.n_columns, system.n_rows))
 
     def draw(self, n_rows, rng):
         """Draw `n_rows` rows of the pack."""
@@ -147,7 +139,7 @@ class _Plan(ObliviousPlan):
     def project_once(self, order, sizes, iterates, drops):
         """Project on the known equations, then on the rows in `order` while the known equations stay satisfied."""
         lift(self.basis, self.targets, iterates, self.lifted, self.known_drops)
-        n_chunks = math.ceil(order.size * self.system.entries_per_row / IN_CACHE)
+        n_chunks = math.ceil(order.size * self.system.entries_per_row / NUMBERS_IN_CACHE)
         if n_chunks < 2 or self.inner.known[order].all():
             chunks = [order]
         else:
@@ -239,14 +231,14 @@ class Deflated(Oblivious):
             equations, count = _of_unit_norm(stored.centroids, stored.targets), stored.n_clusters
             eps = EPS_OF_A_SUM * system.n_rows
         elif self.source == "clusters":
-            few = min(CLUSTERS, max(4, system.n_columns // 4), system.n_rows)
+            few = min(max(4, min(KNOWN_EQUATIONS, system.n_columns) // 4), system.n_rows)
             equations, eps = _centroids(system, self.n_clusters or few, rng)
             count = len(equations[0])
         elif (shared := self._shared(system, rng)) is not None:
             equations, count, eps = shared[:2], len(shared.equations), EPS_OF_A_SUM * shared.n_rows
         else:
             count, eps = self._n_combinations(system), 0.0
-            equations = _sampled(system, ROWS_FOR_ONE * count, rng)
+            equations = _sampled(system, ROWS_PER_EQUATION * count, rng)
         with blas_threads(equations[0].size * float(len(equations[0])), 1):
             known = _orthonormal(*equations, count)
         return _Plan(system, *known, eps)
@@ -266,7 +258,7 @@ class Deflated(Oblivious):
                 f"`n_equations` must be at most the number of rows and of columns, {most}, got {self.n_equations}: "
                 "more cannot be independent."
             )
-        return self.n_equations or min(EQUATIONS, most)
+        return self.n_equations or min(KNOWN_EQUATIONS, most)
 
 
 def _centroids(system, n_clusters, rng) -> tuple[tuple[np.ndarray, np.ndarray], float]:
@@ -276,7 +268,8 @@ def _centroids(system, n_clusters, rng) -> tuple[tuple[np.ndarray, np.ndarray], 
             f"`n_clusters` must be at most the number of rows, {system.n_rows}, got {n_clusters}: "
             f"choose fewer clusters."
         )
-    sample = system.part(np.sort(system.sample(max(SAMPLE * system.n_columns, FEWEST * n_clusters), rng)[0]))
+    count = max(ROWS_PER_EQUATION * system.n_columns, sample_size(n_clusters))
+    sample = system.part(np.sort(system.sample(count, rng)[0]))
     if sample is None:
         return (np.zeros((1, system.n_columns)), np.zeros(1)), 0.0
     clusters = cluster_rows(sample, min(n_clusters, sample.n_rows), rng)

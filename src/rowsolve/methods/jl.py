@@ -20,8 +20,6 @@ from rowsolve.problem.system import System
 
 __all__ = ["JL", "SketchedPlan", "advance_sketched", "prepare_sketched"]
 
-_BESIDES = 12  # numbers for each row: norms, decks, and their workspace
-
 
 class Equations(NamedTuple):
     """The centroid equations of clusters, or none."""
@@ -179,7 +177,7 @@ def prepare_sketched(method, system, rng, groups, clusters=None, steps_to_refres
     size = method.sketch_size or max(1, math.ceil(4 * math.log(p)))
     equations = Equations.of(system, clusters)
     centroids, k = equations.centroids, equations.targets.size
-    system.limits.make_sure_of_room(8.0 * n * (size + k + _BESIDES), "a sketch of all rows")
+    system.limits.make_sure_of_room(8.0 * n * 2 * (size + k), "a sketch of all rows")  # and norms and decks
     phi = zeros_for_vectors(system.rows, size, p)
     phi[:] = rng.standard_normal((size, p)) / math.sqrt(size)
     whole = Sketch(np.zeros((n, size)), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros((n, k)))

@@ -22,15 +22,17 @@ from rowsolve.methods.base import Capabilities, Plan, RowMethod, positive_intege
 from rowsolve.methods.drawing import ONE_BY_ONE
 from rowsolve.parallel.pool import run_as_one, run_together
 from rowsolve.parallel.vectors import sum_of_squares
+from rowsolve.policy.thresholds import (
+    COUNTED_COLUMNS,
+    MEMORY_WINDOW,
+    POLLS_PER_NUMBER,
+    ROUND_OF_A_CHAIN,
+    ROWS_AT_ONCE,
+    WORK_OF_A_CHAIN,
+)
 from rowsolve.problem.system import System
 
 __all__ = ["Oblivious", "ObliviousPlan", "sweep_rows"]
-
-ROWS_OF_A_ROUND = 128  # of one chain; with more, convergence is slower; with fewer, combining takes longer
-WINDOW_WITH_MEMORY = 3.0  # in p rows: x and the probe have their own directions, so their drops differ more
-AT_ONCE = 4  # dense rows whose products are computed together although they are projected on one by one
-LOOKS_PER_NUMBER = 0.1  # at a word of memory, in the time that a row method takes for a number
-LEAST_WORK = 1_000_000  # numbers read in a burst of one chain: fewer take less time than a second thread needs to start
 
 
 class ObliviousPlan(Plan):
@@ -68,7 +70,7 @@ class ObliviousPlan(Plan):
 
     def remember(self, n_directions: int) -> None:
         """Keep so many directions in memory."""
-        self.directions, self.window = Directions(self, n_directions), WINDOW_WITH_MEMORY
+        self.directions, self.window = Directions(self, n_directions), MEMORY_WINDOW
 
     def take_over(self, before: Any) -> None:
         """Keep the memory of the plan before."""
@@ -153,8 +155,8 @@ class Oblivious(RowMethod):
         With memory they are not: where memory helps, the moves of several chains are nearly parallel, and a single
         chain with memory converges faster.
         """
-        work = max(n_columns, 64) * entries_per_row
-        return not self.n_directions and threads > 1 and work >= LEAST_WORK
+        work = max(n_columns, COUNTED_COLUMNS) * entries_per_row
+        return not self.n_directions and threads > 1 and work >= WORK_OF_A_CHAIN
 
     def begin(self, system, rng):
         """Return a plan with chains, if they pay, or with memory."""
@@ -189,9 +191,9 @@ class Chains:
             n_chains, plan.width, plan.workspace.scale.size
         )
         # Sparse rows: combining the chains must not cost more than running them.
-        rows = max(min(ROWS_OF_A_ROUND, p // (4 * n_chains)), 8 * p / plan.system.entries_per_row)
+        rows = max(min(ROUND_OF_A_CHAIN, p // (4 * n_chains)), 8 * p / plan.system.entries_per_row)
         self.units_of_a_round = max(1, int(rows / plan.rows_per_step))
-        self.patience = int(LOOKS_PER_NUMBER * self.units_of_a_round * plan.rows_per_step * plan.work_per_row)
+        self.patience = int(POLLS_PER_NUMBER * self.units_of_a_round * plan.rows_per_step * plan.work_per_row)
 
     def project(self, plan: ObliviousPlan, order, sizes, iterates, drops) -> None:
         """Project on the rows in `order` with all chains; fill `drops`."""
@@ -302,7 +304,7 @@ def _project_many(system: System, rows: Any, b: np.ndarray, b_magnitude, order, 
     """Project an even number of the iterates on all rows in each thread, so that results are always the same."""
     in_turn = sizes is ONE_BY_ONE
     if in_turn:  # products of sparse rows with each other do not pay
-        at_once = 1 if isinstance(rows, CSRRows) else AT_ONCE
+        at_once = 1 if isinstance(rows, CSRRows) else ROWS_AT_ONCE
         sizes = np.full(-(-order.size // at_once), at_once)
         sizes[-1:] = order.size - at_once * (sizes.size - 1)
     work = order.size * system.entries_per_row * len(iterates)

@@ -13,13 +13,9 @@ from rowsolve.kernels.rows import distances
 from rowsolve.kernels.sweep import Gate, guarded_sweep
 from rowsolve.methods.base import Capabilities, Plan, RowMethod, number_between
 from rowsolve.methods.drawing import CARDS, Cards
-from rowsolve.policy.thresholds import EPS
+from rowsolve.policy.thresholds import EPS, FAST_LEVEL_PACE, LEVEL_PACE, LEVEL_SAMPLE
 
 __all__ = ["Quantile"]
-
-FIRST_SAMPLE = 64  # rows from whose distances the first level is computed
-PACE = 0.05  # by which a row moves the logarithm of the level, which thus depends on about the last 20 rows
-FAST_PACE = 2.0  # over p, for few columns: the level must follow an error that decreases by a factor of e in 2 p rows
 
 
 class _Plan(Plan):
@@ -49,13 +45,13 @@ class _Plan(Plan):
     def _new_gate(self, x, rng) -> Gate:
         """Return a gate whose level is computed from a sample of rows, without odd ones."""
         system = self.system
-        order = rng.integers(0, system.n_rows, min(FIRST_SAMPLE, system.n_rows))
+        order = rng.integers(0, system.n_rows, min(LEVEL_SAMPLE, system.n_rows))
         found = np.empty(order.size)
         distances(system.rows, system.b, order, x, found, 1.0 / system.facts.norm_b, system.counter.flagged_rows)
         system.counter.add(order.size)
         system.check_flagged()
         first = float(np.quantile(found[found > 0.0], self.quantile)) if found.any() else 0.0
-        pace = 2.0 * max(PACE, min(FAST_PACE / system.n_columns, 1.0))  # of squares
+        pace = 2.0 * max(LEVEL_PACE, min(FAST_LEVEL_PACE / system.n_columns, 1.0))  # of squares
         up, down = math.exp(pace * self.quantile), math.exp(-pace * (1.0 - self.quantile))
         return Gate(np.array([first**2, 0.0]), float(self.slack) ** 2, up, down)
 

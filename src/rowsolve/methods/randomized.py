@@ -12,13 +12,9 @@ from rowsolve.kernels.sampling import Deck, deck_by_weight, draw_many
 from rowsolve.methods.base import one_of
 from rowsolve.methods.drawing import CARDS, NO_ROWS, ONE_BY_ONE, Cards, deck_of_rows
 from rowsolve.methods.oblivious import Oblivious, ObliviousPlan
+from rowsolve.policy.thresholds import COUNTED_COLUMNS, DRAWN_AHEAD
 
 __all__ = ["Randomized"]
-
-AT_LEAST = 1024  # rows drawn at a time: with fewer, the overhead of the call dominates
-# Times p rows, half of what a well-conditioned consistent system takes, but at most so many: rows that are used
-# displace the cards, from which rows are dealt, from the cache.
-AHEAD, MOST_AHEAD = 16, 100_000
 
 
 class _Plan(ObliviousPlan):
@@ -33,8 +29,8 @@ class _Plan(ObliviousPlan):
     def draw(self, n_rows, rng):
         """Draw `n_rows` rows."""
         if self.drawn.size < n_rows:
-            ahead = min(AHEAD * self.system.n_columns, MOST_AHEAD)
-            self.drawn = np.concatenate([self.drawn, self._draw_in_bulk(max(n_rows, AT_LEAST, ahead), rng)])
+            ahead = DRAWN_AHEAD * max(self.system.n_columns, COUNTED_COLUMNS)
+            self.drawn = np.concatenate([self.drawn, self._draw_in_bulk(max(n_rows, ahead), rng)])
         order, self.drawn = self.drawn[:n_rows], self.drawn[n_rows:]
         return order, ONE_BY_ONE
 

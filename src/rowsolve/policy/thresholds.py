@@ -26,6 +26,7 @@ STEPS = 4  # of iterative refinement, at most
 # --- Sizes that several decisions share -------------------------------------------------------------------------------
 FEW_COLUMNS = 64  # a dense factor of so few costs less than anything else
 MOST_COLUMNS = 10_000  # of a dense factor: 800 MB
+NUMBERS_IN_CACHE = 1_000_000  # that stay in the cache until they are used again
 FAR_OUT = 12.0  # times the median distance makes an outlier: normal noise reaches 5 in some thousand rows
 
 # --- Error estimate and engine ----------------------------------------------------------------------------------------
@@ -46,6 +47,33 @@ PASSES_TO_JUDGE = 8  # of conjugate gradients, after which their rate of converg
 # --- Choice of a method -----------------------------------------------------------------------------------------------
 
 # --- Methods ----------------------------------------------------------------------------------------------------------
+COUNTED_COLUMNS = 64  # p counts as at least so many for the rows of a burst: calls take as long as some hundred rows
+WORK_OF_A_LOOK = 10_000  # numbers: reading so many takes as long as the monitor takes for a burst
+LONGEST_BURST = 4  # times the usual rows, while convergence is far; each burst is at most twice as long as the last
+UNSTEADY = 3.0  # excess above which bursts stay short: it is about 1 if the system is consistent
+BURST_SHARE = 1 / 128  # of the rows so far: a long run of short bursts would mostly be overhead
+FEWEST_IN_MEAN = 8  # values, of steps, bursts or batches: the mean of fewer scatters too much
+DRAWN_AHEAD = (
+    16  # times p rows, half of what a well-conditioned system takes: rows in use displace cards from the cache
+)
+WORK_OF_A_CHAIN = 1_000_000  # numbers read in a burst of one chain: fewer take less time than a thread needs to start
+ROUND_OF_A_CHAIN = 128  # rows between two combinations of chains: more converge more slowly, fewer take longer
+POLLS_PER_NUMBER = (
+    0.1  # of a word of memory that another thread writes, in the time that a row method takes for a number
+)
+MEMORY_WINDOW = 3.0  # times p rows: with memory x and the probe have own directions, so their drops differ more
+ROWS_AT_ONCE = 4  # dense rows whose products are computed together although they are projected on one by one
+SMALLEST_BLOCK, LARGEST_BLOCK = 6, 512  # rows of a block that is factored, where no size is given
+KEPT_FACTORS = 2**25  # numbers in the factors of blocks that are kept: 256 MB
+PROBE_GROWTH = 4.0  # of the squared steps of the probe, above which momentum is reset at once
+LEAST_FRICTION = 1e-4  # of momentum
+KNOWN_EQUATIONS = 64  # that deflation keeps satisfied; there are four for each cluster: more than needed do no harm
+ROWS_PER_EQUATION = 3  # sampled for each combination of rows; and 3 p rows for centroids that are nearly those of all
+PACK_ROWS = 8  # times p: more save hardly any steps, and the inner part of a row costs as much as many steps
+PACK_GROWTH = 4  # when all of its rows have been used, the pack grows by one part in so many
+LEVEL_SAMPLE = 64  # rows from whose distances the first level of a quantile is computed
+LEVEL_PACE = 0.05  # by which a row moves the logarithm of the level, which thus depends on about the last 20 rows
+FAST_LEVEL_PACE = 2.0  # over p, for few columns: the level must follow an error that falls by a factor of e in 2 p rows
 
 # --- Analysis, races and experiments ----------------------------------------------------------------------------------
 ROWS_PER_COLUMN = 16  # of a sample: from more rows hardly anything is known more accurately
