@@ -135,3 +135,7 @@ def test_every_module__has_a_test_file_or_is_tested_by_its_users():
     tested = {path.stem.removeprefix("test_") for path in Path(__file__).parent.rglob("test_*.py")}
     for path in (SOURCE / "kernels").glob("*.py"):
         assert path.stem == "__init__" or path.stem in tested
+
+
+def test_every_method__is_a_public_name_of_the_package():
+    assert {kind.__name__ for kind in rowsolve.METHODS.values()} <= set(rowsolve.__all__)

@@ -1,6 +1,7 @@
 """The registry of methods: a new one is a file here and a line in `METHODS`.
 
-`base` has the contract, `oblivious` what the methods share that can run in chains; every other file is a method.
+`base` has the contract, `drawing` what rows are drawn from, `oblivious` what methods share that can run in chains;
+every other file is a method.
 
 May import: `_solution`, `checkpoint`, `estimate`, `kernels`, `lstsq`, `parallel`, `partition`,
 `policy.least_squares`, `policy.prices`, `policy.thresholds`, `problem`.

@@ -4,7 +4,7 @@
 >>> from rowsolve.testing import check_method
 >>> check_method(rowsolve.Block(8))
 
-May import: `methods.base`, and the public names.
+May import: `methods.base`, `policy.thresholds`, and the public names.
 """
 
 from __future__ import annotations

@@ -16,13 +16,12 @@ import numpy as np
 import rowsolve
 from rowsolve import Event, Solution, Status
 from rowsolve.methods.base import Method
+from rowsolve.policy.thresholds import EPS, ROUNDED
 
 __all__ = [
     "CHECKS", "check_consistent", "check_counts", "check_inconsistent", "check_inputs", "check_method",
     "check_repeatable", "check_resumable", "check_words",
 ]  # fmt: skip
-
-_ROUNDING = 3e-14  # an error that is mostly rounding, which varies
 
 
 def check_method(method: Method | type[Method]) -> None:
@@ -164,7 +163,7 @@ def _require_accurate(method: Method, solution: Solution, x: np.ndarray, what: s
     error, estimate = _distance(solution.x, x), solution.error_estimate
     _require(solution.status is Status.CONVERGED, method, f"must solve {what}, got {solution.message}")
     _require(error <= 2.0 * rtol, method, f"must solve {what} to {rtol:.0e}, got a relative error of {error:.1e}")
-    known = estimate >= error / 5 or error <= _ROUNDING
+    known = estimate >= error / 5 or error <= ROUNDED * EPS  # the rest is rounding
     _require(known, method, f"estimates the error {estimate:.1e} in place of {error:.1e}")
 
 
