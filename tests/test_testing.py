@@ -122,3 +122,17 @@ def test_a_broken_method__fails_the_check_of_what_is_broken(method):
         getattr(testing, check)(method())
     with pytest.raises(AssertionError):
         check_method(method)
+
+
+class Hoards(Rows):
+    """What the plan has cannot be saved."""
+
+    def prepare(self, system, rng):
+        plan = Plan(system)
+        plan.seen = {1, 2}
+        return plan
+
+
+def test_state_that_cannot_be_saved__is_reported():
+    with pytest.raises(AssertionError, match="must have a state that can be saved"):
+        testing.check_resumable(Hoards())

@@ -37,8 +37,6 @@ ROUNDING = 3e-14  # what is left of the error of a direct method is a matter of 
 NOT_RANDOM = {"cyclic", "refined"}  # refined: as long as it factors all rows
 ROW_METHODS = [name for name in METHODS if issubclass(rowsolve.METHODS[name], RowMethod)]
 OTHERS = [name for name in METHODS if name not in LEAST_SQUARES]
-
-
 OF_A_SCRIPT = [RandomRuns(), CoordinateDescent()]  # nothing of them is registered
 
 

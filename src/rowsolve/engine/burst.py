@@ -15,7 +15,7 @@ from rowsolve.engine.stage import Context, Stage
 from rowsolve.estimate.monitor import rows_left
 from rowsolve.methods.base import RowMethod
 from rowsolve.methods.oblivious import sweep_rows
-from rowsolve.policy.thresholds import BURST_SHARE, COUNTED_COLUMNS, LONGEST_BURST, UNSTEADY, WORK_OF_A_LOOK
+from rowsolve.policy.thresholds import BURST_SHARE, FEW_COLUMNS, LONGEST_BURST, UNSTEADY, WORK_OF_A_LOOK
 from rowsolve.problem.reader import WORK_OF_A_BURST
 
 __all__ = ["Burst"]
@@ -109,14 +109,14 @@ class Burst:
         """
         plan, system, monitor = self.plan, self.context.system, self.iterates.monitor
         n_chains = plan.n_chains
-        rows: float = max(system.n_columns, COUNTED_COLUMNS) * min(n_chains, 4)
+        rows: float = max(system.n_columns, FEW_COLUMNS) * min(n_chains, 4)
         if not monitor.bursts.rows and not monitor.estimator.warm:
             # Even well-conditioned rows need twice as many. In small systems the monitor takes most of the time.
             few = system.n_columns * -math.log(self.context.tolerance.rtol or 1.0)
             rows = max(rows, min(few, WORK_OF_A_LOOK / plan.work_per_row, self.rows_allowed / 4))
         if not self.suspects.size:
             rows = max(rows, monitor.bursts.n_rows * BURST_SHARE)
-            if system.n_columns >= COUNTED_COLUMNS and len(monitor.bursts.rows) > 1:
+            if system.n_columns >= FEW_COLUMNS and len(monitor.bursts.rows) > 1:
                 rows = self._towards_the_end(rows)
         rows = min(rows, WORK_OF_A_BURST * n_chains / plan.work_per_row, self.rows_allowed / plan.price_of_row)
         if system.clock.left < np.inf:

@@ -17,11 +17,12 @@ from rowsolve.estimate.step import FINDINGS
 from rowsolve.methods import Method, Quantile, Refined
 from rowsolve.parallel.vectors import rows_for_the_tail
 from rowsolve.policy.auto import TALL, is_plain
+from rowsolve.policy.thresholds import FEW_COLUMNS
 from rowsolve.problem.system import System
 
 __all__ = ["CLEAN", "Aside", "outliers_among"]
 
-_ROWS_TO_LEAVE_OUT, _FEWEST_COLUMNS = 2000, 64  # times p rows, to look for outliers; p counts as 64 at least
+_ROWS_TO_LEAVE_OUT = 2000  # times p rows, to look for outliers
 CLEAN = 1e-4  # relative residual below which outliers are not looked for
 
 _CHECKED = named(Checked, finding=optional(FINDING), off=row_numbers(), zero_rows=row_numbers())
@@ -64,7 +65,7 @@ class Aside:
     @classmethod
     def begun(cls, system: System, least_squares: Outcome, seen: str) -> Aside:
         """Return a stage that begins now."""
-        most = _ROWS_TO_LEAVE_OUT * max(system.n_columns, _FEWEST_COLUMNS)
+        most = _ROWS_TO_LEAVE_OUT * max(system.n_columns, FEW_COLUMNS)
         return cls(least_squares, seen, float(system.counter.rows_read + most))
 
     def stage(self, task: Task) -> Stage:

@@ -23,7 +23,7 @@ from rowsolve.methods.drawing import ONE_BY_ONE
 from rowsolve.parallel.pool import run_as_one, run_together
 from rowsolve.parallel.vectors import sum_of_squares
 from rowsolve.policy.thresholds import (
-    COUNTED_COLUMNS,
+    FEW_COLUMNS,
     MEMORY_WINDOW,
     POLLS_PER_NUMBER,
     ROUND_OF_A_CHAIN,
@@ -155,7 +155,7 @@ class Oblivious(RowMethod):
         With memory they are not: where memory helps, the moves of several chains are nearly parallel, and a single
         chain with memory converges faster.
         """
-        work = max(n_columns, COUNTED_COLUMNS) * entries_per_row
+        work = max(n_columns, FEW_COLUMNS) * entries_per_row
         return not self.n_directions and threads > 1 and work >= WORK_OF_A_CHAIN
 
     def begin(self, system, rng):

@@ -12,7 +12,7 @@ from rowsolve.kernels.sampling import Deck, deck_by_weight, draw_many
 from rowsolve.methods.base import one_of
 from rowsolve.methods.drawing import CARDS, NO_ROWS, ONE_BY_ONE, Cards, deck_of_rows
 from rowsolve.methods.oblivious import Oblivious, ObliviousPlan
-from rowsolve.policy.thresholds import COUNTED_COLUMNS, DRAWN_AHEAD
+from rowsolve.policy.thresholds import DRAWN_AHEAD, FEW_COLUMNS
 
 __all__ = ["Randomized"]
 
@@ -29,7 +29,7 @@ class _Plan(ObliviousPlan):
     def draw(self, n_rows, rng):
         """Draw `n_rows` rows."""
         if self.drawn.size < n_rows:
-            ahead = DRAWN_AHEAD * max(self.system.n_columns, COUNTED_COLUMNS)
+            ahead = DRAWN_AHEAD * max(self.system.n_columns, FEW_COLUMNS)
             self.drawn = np.concatenate([self.drawn, self._draw_in_bulk(max(n_rows, ahead), rng)])
         order, self.drawn = self.drawn[:n_rows], self.drawn[n_rows:]
         return order, ONE_BY_ONE

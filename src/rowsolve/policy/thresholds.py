@@ -24,7 +24,7 @@ SAFE_CONDITION = 1e6  # up to which a correction by the squares of A estimates t
 STEPS = 4  # of iterative refinement, at most
 
 # --- Sizes that several decisions share -------------------------------------------------------------------------------
-FEW_COLUMNS = 64  # a dense factor of so few costs less than anything else
+FEW_COLUMNS = 64  # with fewer, neither a dense factor nor a call of a kernel with as many rows is any cheaper
 MOST_COLUMNS = 10_000  # of a dense factor: 800 MB
 NUMBERS_IN_CACHE = 1_000_000  # that stay in the cache until they are used again
 FAR_OUT = 12.0  # times the median distance makes an outlier: normal noise reaches 5 in some thousand rows
@@ -47,7 +47,6 @@ PASSES_TO_JUDGE = 8  # of conjugate gradients, after which their rate of converg
 # --- Choice of a method -----------------------------------------------------------------------------------------------
 
 # --- Methods ----------------------------------------------------------------------------------------------------------
-COUNTED_COLUMNS = 64  # p counts as at least so many for the rows of a burst: calls take as long as some hundred rows
 WORK_OF_A_LOOK = 10_000  # numbers: reading so many takes as long as the monitor takes for a burst
 LONGEST_BURST = 4  # times the usual rows, while convergence is far; each burst is at most twice as long as the last
 UNSTEADY = 3.0  # excess above which bursts stay short: it is about 1 if the system is consistent
