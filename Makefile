@@ -24,6 +24,7 @@ lint: .venv/ready-dev
 docs: .venv/ready
 	$(RUN) docs/make.py
 	$(RUN) docs/choosing.py
+	$(RUN) docs/architecture.py
 
 paper: .venv/ready
 	$(RUN) -m rowsolve reproduce --out docs/paper

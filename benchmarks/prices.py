@@ -23,9 +23,10 @@ from rowsolve.lstsq.dense import _by_qr, sample_agrees
 from rowsolve.lstsq.descent import Descent
 from rowsolve.lstsq.normal import factor_gram
 from rowsolve.lstsq.state import compress, rows_of
+from rowsolve.methods import refined
 from rowsolve.parallel.blas import blas_threads
 from rowsolve.parallel.pool import available_cores
-from rowsolve.policy import prices
+from rowsolve.policy import auto, least_squares, prices
 from rowsolve.policy.auto import first_choice
 from rowsolve.problem.layout import look_for_band
 from rowsolve.problem.system import System
@@ -84,12 +85,14 @@ def measured() -> dict[str, float]:
             "ORTHOGONAL_PRODUCT": nanoseconds(lambda: _by_qr(few, np.ones((1000, 1)), np.zeros((1, 100)), 0.0, TIGHT))
             / (few.size * 100.0),
             "PAIR": nanoseconds(lambda: compress(short, sides)) / pairs,
-            "ORDER_NUMBER": nanoseconds(lambda: look_for_band(rows_of(band), 10_000, 10_000)) / band.nnz,
-            "SAMPLE_PRODUCT": nanoseconds(lambda: sample_agrees(wide, np.ones(len(wide)))) / (1000.0**3 / 3),
+            "ENTRY, order": nanoseconds(lambda: look_for_band(rows_of(band), 10_000, 10_000)) / band.nnz,
+            "FACTOR_PRODUCT, LU": nanoseconds(lambda: sample_agrees(wide, np.ones(len(wide)))) / (1000.0**3 / 3),
         }
         of_band = compress_to_band(band, narrow, look_for_band(rows_of(band), 10_000, 200)).gram
         width = of_band.values.shape[1]
-        found["BAND_PRODUCT"] = nanoseconds(lambda: lapack.dpbtrf(of_band.values.T, lower=1)) / (10_000.0 * width**2)
+        found["FACTOR_PRODUCT, band"] = nanoseconds(lambda: lapack.dpbtrf(of_band.values.T, lower=1)) / (
+            10_000.0 * width**2
+        )
     tiny = of_steps(rng.standard_normal((50, 10)))
     found["STEP"] = tiny
     found["NUMBER"] = (of_steps(tall[:25_000]) - tiny) / (25_000 * 300)
@@ -130,16 +133,24 @@ def _rows_of_four(n: int, p: int) -> Any:
     return sparse.csr_array((np.ones(4 * n), columns.ravel(), np.arange(0, 4 * n + 1, 4)), shape=(n, p))
 
 
+def _set_price(name: str, value: float) -> None:
+    """Set a price in all modules that have imported it."""
+    for module in (prices, least_squares, auto, refined):
+        if hasattr(module, name):
+            setattr(module, name, value)
+
+
 def main() -> int:
     """Print the prices and the decisions that differ."""
     here = measured()
     print(f"{'price (ns)':<20} {'in the file':>12} {'measured':>12} {'ratio':>8}")
     for name, value in here.items():
-        fixed = getattr(prices, name)
+        fixed = getattr(prices, name.partition(",")[0])
         print(f"{name:<20} {fixed:>12.4g} {value:>12.4g} {value / fixed:>8.2f}")
     before = dict(decisions())
     for name, value in here.items():
-        setattr(prices, name, value)
+        if "," not in name:
+            _set_price(name, value)
     after = dict(decisions())
     changed = [name for name in before if before[name] != after[name]]
     print(f"\n{len(changed)} of {len(before)} decisions would differ with the prices of this machine:")

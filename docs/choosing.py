@@ -16,13 +16,13 @@ import numpy as np
 from make import put, race_results
 
 from rowsolve import solve
-from rowsolve.engine import messages, outliers
 from rowsolve.experiments.style import new_figure
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.lstsq import dense, spectrum
 from rowsolve.methods import direct
 from rowsolve.parallel import vectors
-from rowsolve.policy import auto, least_squares, prices, thresholds
+from rowsolve.policy import auto, prices
+from rowsolve.policy import thresholds as limits
 from rowsolve.problem import stored as problem_stored
 from rowsolve.race.report import outcome_in_words, ratio_in_words
 from rowsolve.race.results import REACHED, Outcome, Result
@@ -90,7 +90,7 @@ def turns_of_files() -> list[Turn]:
             "`refined`, with all rows at once", "Reading a sample would take as long as reading all rows",
         ),
         Turn(
-            f"A is not in memory (`memory=`), dense, p at most {thresholds.MOST_COLUMNS:,}, n at least {auto.TALL} p, "
+            f"A is not in memory (`memory=`), dense, p at most {limits.MOST_COLUMNS:,}, n at least {limits.TALL} p, "
             f"and {prices.SQUARES} p x p matrices fit in the memory allowed", "`direct`", "The rows are not in memory",
         ),
     ]  # fmt: skip
@@ -98,35 +98,35 @@ def turns_of_files() -> list[Turn]:
 
 def terms() -> str:
     """Return the definitions of the terms in the table of `first_turns`."""
-    little, small = f"{prices.LITTLE:g}", f"{prices.SMALL_SYSTEM / 1e6:g}"
+    little, small = f"{prices.LITTLE:g}", f"{prices.BEGIN / 1e6:g}"
     return (
         "- *The time of all rows* is the predicted time of least squares with all rows at once.\n"
         f"- *A sample is cheap* if solving p rows is predicted to take at most {little} of the time of all rows.\n"
         f"- *A sample is consistent* if the solution of p evenly spaced rows satisfies {dense._SPARE} others.\n"
         f"- *A is small* if the time of all rows is at most {small} ms; or, for a dense A, at most "
         f"{prices.SHORT_BREAK / 1e6:g} ms and no longer than {prices.FEWEST_PASSES} passes, or at most "
-        f"{auto._NOT_TALL * prices.SMALL_SYSTEM / 1e6:g} ms with n < {auto.TALL} p.\n"
+        f"{prices.LONG_BREAK / 1e6:g} ms with n < {limits.TALL} p.\n"
     )
 
 
 def first_turns() -> list[Turn]:
     """Return how `auto` starts: the first condition that holds."""
-    tall, few, rows = auto.TALL, auto._FEW_COLUMNS, auto._ROWS_TO_CONVERGE
+    tall, few, rows = limits.TALL, limits.SAMPLE_COLUMNS, limits.ROWS_TO_CONVERGE
     short = shortest_row_for_random_access(10)
     return [
         Turn("`damp` > 0", "`refined`", "`damp` requires a least-squares method", "damp > 0?"),
         Turn(
             "A is small and dense, a sample is cheap and consistent, and the time of all rows is more than "
-            f"{prices.SMALL_SYSTEM / 1e6:g} ms",
+            f"{prices.BEGIN / 1e6:g} ms",
             "`direct`", "A small sample of the rows is consistent",
         ),
         Turn(
             "A is small", "`refined`, with all rows at once", "The system is small",
-            f"Small?\nusing all rows is predicted to\ntake {prices.SMALL_SYSTEM / 1e6:g} ms or less",
+            f"Small?\nusing all rows is predicted to\ntake {prices.BEGIN / 1e6:g} ms or less",
         ),
         *turns_of_files(),
         Turn(
-            f"dense, p at most as in the next two lines, n at most {auto._WORTH_A_LOOK} p, and a sample is cheap, but "
+            f"dense, p at most as in the next two lines, n at most {limits.MANY_ROWS} p, and a sample is cheap, but "
             "not consistent",
             "`refined`", "A small sample of the rows is inconsistent or singular",
         ),
@@ -135,14 +135,14 @@ def first_turns() -> list[Turn]:
             f"Dense, with few columns?\np ≤ {few:,}, n far above p,\na small sample is consistent",
         ),
         Turn(
-            f"dense, k > 1 right-hand sides, p at most {auto._FEW_COLUMNS_EACH} ({auto._PRICE_OF_MANY} + k), and a "
+            f"dense, k > 1 right-hand sides, p at most {limits.FEW_COLUMNS_EACH} ({limits.FEW_SIDES} + k), and a "
             "sample is cheap", "`direct`", "b has several columns",
         ),
         Turn(
             f"passes over all rows are predicted to be cheaper than {rows} p random rows: A has short sparse rows "
             f"(for n = 10 p and `rtol={RTOL:g}`, fewer than {short} entries); or A is dense and n < {tall} p, p is at "
             f"most {few:,}, or A is in Fortran order; or compressing all rows is predicted to take at most "
-            f"{auto._TWICE:g} times as long as random rows",
+            f"{limits.TWICE:g} times as long as random rows",
             "`refined`", "Passes over all rows are cheaper here than random rows",
             f"Few columns, or sparse\nwith short rows? p ≤ {few:,}, or\nfewer than {short} entries (n = 10 p)",
         ),
@@ -152,29 +152,29 @@ def first_turns() -> list[Turn]:
 
 def turns_after_rows() -> dict[str, list[Turn]]:
     """Return what comes after random rows, with and without their common directions."""
-    most, tall, slow = thresholds.MOST_COLUMNS, auto.TALL, f"more than {auto._SLOW} p rows still needed"
+    most, tall, slow = limits.MOST_COLUMNS, limits.TALL, f"more than {limits.SLOW_ROWS} p rows still needed"
     done = Turn("the estimated error is within the tolerance, and fresh rows are satisfied", "done")
     has_outliers = Turn(
         "the iterates do not settle, although the probe does", "`refined`", "The iterates did not settle",
         "iterates\ndo not\nsettle:\ninconsistent\nsystem",
     )  # fmt: skip
     at_once = Turn(
-        f"{slow}; compressing all rows is predicted to take at most {auto._HARDLY_LONGER:g} times as long as random "
+        f"{slow}; compressing all rows is predicted to take at most {limits.HARDLY_LONGER:g} times as long as random "
         "rows of a well-conditioned system, or (unless the next line holds) 2 p rows are predicted to take more than "
         f"{prices.LITTLE:g} of the time of all rows; dense, without `damp` or `bounds`",
         "`refined`, with all rows at once", "using all rows takes little longer than another attempt",
     )  # fmt: skip
     alike = Turn(
-        f"{slow} at the present rate; A is dense, in memory, with at least {millions(least_squares._LEAST_WORK)} "
+        f"{slow} at the present rate; A is dense, in memory, with at least {millions(limits.NUMBERS_IN_CACHE)} "
         f"numbers, and a sample of {spectrum._ROWS} rows shows that all singular values are similar except for a few "
-        f"(at most {least_squares.LOOK_BLOCK - 1}); one right-hand side, without `bounds`",
+        f"(at most {limits.LOOK_BLOCK - 1}); one right-hand side, without `bounds`",
         '`deflated`, with `source="rows"`', "decreased slowly because rows are nearly parallel",
-        f"more than {auto._SLOW} p rows needed:\nif rows are nearly parallel",
+        f"more than {limits.SLOW_ROWS} p rows needed:\nif rows are nearly parallel",
     )  # fmt: skip
     ill = Turn(
         f"{slow}, in all other cases",
-        f"`direct`; `refined` if p > {most:,}, n < {tall} p, or A is sparse and p³ more than "
-        f"{auto._FACTOR_PER_NUMBER:,} n e",
+        f"`direct`; `refined` if p > {most:,}, n < {tall} p, or A is sparse and a factor is predicted to take longer "
+        f"than {prices.MANY_PASSES:g} passes",
         "decreased slowly, so A is ill-conditioned",
         f"otherwise, or slow again (refined\nif p > {most:,} or n < {tall} p)",
     )
@@ -184,7 +184,7 @@ def turns_after_rows() -> dict[str, list[Turn]]:
 
 def next_turns() -> dict[str, list[Turn]]:
     """Return what comes after each method."""
-    tall, spare, wild = auto.TALL, direct._SPARE, f"{messages._FAR:g}"
+    tall, spare, wild = limits.TALL, direct._SPARE, f"{limits.FAR_OUT:g}"
     return {
         **turns_after_rows(),
         "direct": [
@@ -205,7 +205,7 @@ def next_turns() -> dict[str, list[Turn]]:
                 '`outliers="drop"`, and '
                 f"of {vectors._ROWS_FOR_THE_TAIL:,} rows (of all, if there are fewer than twice as many) the "
                 f"largest residual is above {wild} times the median, or the root mean square of all residuals is above "
-                f"{messages._HEAVY:g} times the median (and {outliers.CLEAN:g} of that of b); not with `damp` or "
+                f"{limits.HEAVY:g} times the median (and {limits.CLEAN:g} of that of b); not with `damp` or "
                 f"`bounds`, nor if n < {tall} p",
                 "`quantile`", "'quantile' looked for a solution without them",
                 f"outliers='drop', and a few\nresiduals above {wild} x the median",
@@ -322,7 +322,7 @@ def _draw_next(axes: Axes) -> None:
     axes.text(left - 1.2, TOP + 0.62, "… and continues if necessary", fontsize=12, weight="bold")
     turns, middle = next_turns(), left + width / 2
     costs = {
-        "randomized": f"{auto._ROWS_TO_CONVERGE} p rows if well-conditioned",
+        "randomized": f"{limits.ROWS_TO_CONVERGE} p rows if well-conditioned",
         "deflated": "without common directions",
         "direct": f"p + {direct._SPARE} rows, solved exactly",
         "refined": "one pass over A per step",

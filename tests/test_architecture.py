@@ -18,7 +18,7 @@ HEAVY = {
 # What a package may import is in the docstring of its `__init__`; these are the modules beside them.
 ROOT = {
     "_solution": set(),
-    "_validate": {"kernels", "methods", "parallel", "sources"},
+    "_validate": {"kernels", "methods", "parallel", "policy.thresholds", "sources"},
     "_solve": {
         "_solution", "_validate", "checkpoint", "engine", "estimate", "export.output", "methods", "policy", "problem",
         "sources",

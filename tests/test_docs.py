@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from itertools import combinations
 from pathlib import Path
@@ -129,11 +130,14 @@ def test_choosing__has_the_last_method_of_auto(choosing):
     ]
 
 
-def test_choosing__picture_is_up_to_date_and_its_texts_do_not_overlap(choosing):
+@pytest.mark.parametrize("page", ["choosing", "architecture"])
+def test_pictures__are_up_to_date_and_their_texts_do_not_overlap(page, choosing):
     from PIL import Image
 
-    figure = choosing.picture()
-    with Image.open(choosing.PICTURE) as kept:
+    script = importlib.import_module(page)
+    figure = script.picture()
+    assert f"({script.PICTURE.name})" in (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    with Image.open(script.PICTURE) as kept:
         assert kept.text["Description"] == choosing.words_of(figure), "run `make docs`"
     figure.draw_without_rendering()
     boxes = [(text.get_text(), text.get_window_extent()) for text in figure.axes[0].texts if text.get_text()]

@@ -276,7 +276,7 @@ before = set(sys.modules)
 names = dir(rowsolve)
 assert set(sys.modules) == before and "numba" not in before and "numpy" not in before
 public = [name for name in names if not name.startswith("__")]
-assert set(public) == {*rowsolve.__all__, "theory"}, public
+assert set(public) == {*rowsolve.__all__, "testing", "theory"}, public
 assert all(name.endswith("__") for name in set(names) - set(public)) and "__version__" in names
 for name in public:
     getattr(rowsolve, name)

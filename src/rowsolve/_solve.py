@@ -22,6 +22,7 @@ from rowsolve.export.output import make_sure_apart
 from rowsolve.methods import Method, Refined
 from rowsolve.policy.auto import rows_seem_to_agree
 from rowsolve.policy.least_squares import is_small
+from rowsolve.policy.thresholds import DEFAULT_NUMBERS, DEFAULT_PASSES
 from rowsolve.problem.clock import Clock
 from rowsolve.problem.system import System
 from rowsolve.sources import Source, StoredRows
@@ -29,8 +30,6 @@ from rowsolve.sources.files import files_of_system
 
 __all__ = ["solve"]
 
-DEFAULT_PASSES = 1000
-DEFAULT_WORK = 1e9  # numbers read
 _REFINED = Refined()
 _USUAL = ("auto", 0.0, "sampled", "keep", False)  # method, damp, check, outliers, resume
 
@@ -327,4 +326,4 @@ def _rows_allowed(max_passes: float | None, seconds: float, source: Source) -> f
         return _validate.positive("max_passes", max_passes) * source.shape[0]
     if seconds < math.inf:
         return math.inf
-    return max(DEFAULT_PASSES * source.shape[0], DEFAULT_WORK / max(1.0, source.entries_per_row))
+    return max(DEFAULT_PASSES * source.shape[0], DEFAULT_NUMBERS / max(1.0, source.entries_per_row))

@@ -22,6 +22,14 @@ from rowsolve.methods.base import positive_integer
 from rowsolve.parallel.memory import free_memory
 from rowsolve.parallel.pool import available_cores, run_together
 from rowsolve.parallel.vectors import sum_of_squares
+from rowsolve.policy.thresholds import (
+    IN_RANGE,
+    MOSTLY_NONZERO,
+    NUMBERS_BY_COLUMNS,
+    NUMBERS_IN_CACHE,
+    NUMBERS_TO_CHECK,
+    SMALLEST,
+)
 from rowsolve.sources import Source, Store, StoredRows, open_rows
 from rowsolve.sources.arrangement import read_arrangement
 from rowsolve.sources.files import is_place, load_matrix, opened_with_b, vector_of
@@ -47,13 +55,7 @@ __all__ = [
     "written_out",
 ]  # fmt: skip
 
-_SMALLEST = 1e-152
-_SMALL_SQ = 1e-300
 Bounds = tuple[np.ndarray, np.ndarray]
-# A dense A is checked for NaN and infinity before the solve if it has at most _NUMBERS + _NUMBERS_BY_COLUMNS * p**2
-# entries, and no more than _MOST_NUMBERS.
-_NUMBERS, _NUMBERS_BY_COLUMNS, _MOST_NUMBERS = 90_000, 4, 1_000_000
-_DENSE = 0.4  # the density from which on a sparse matrix is converted to a dense one
 _OUR_STREAM = 7  # an arbitrary spawn key, so that our random numbers differ from those of the caller
 
 
@@ -150,7 +152,8 @@ def _numbers_to_look_at(source: Source) -> float:
     For dense rows that is 0.4 ms, more with many columns. The indices of a sparse A are all checked in any case.
     """
     dense = isinstance(source.rows, DenseRows)
-    return min(_MOST_NUMBERS, _NUMBERS + _NUMBERS_BY_COLUMNS * source.shape[1] ** 2) if dense else _MOST_NUMBERS
+    few = NUMBERS_TO_CHECK + NUMBERS_BY_COLUMNS * source.shape[1] ** 2
+    return min(NUMBERS_IN_CACHE, few) if dense else NUMBERS_IN_CACHE
 
 
 def _name_of(where: Any) -> str:
@@ -163,9 +166,9 @@ def _sides_of(values: Any, source: Source, place: str, *, check_finite: bool = T
     sides, eps = as_columns(values, "b", source.shape[0], "row of `A`", place=place, check_finite=check_finite)
     # The sums of squares rule out all but extreme cases without a closer look.
     squares = sum_of_squares(sides) if sides.ndim == 1 else np.einsum("ij,ij->j", sides, sides)
-    if not (np.min(squares) > _SMALL_SQ and np.max(squares) < 1.0 / _SMALL_SQ):
+    if not IN_RANGE**-2 < np.min(squares) <= np.max(squares) < IN_RANGE**2:
         for largest in np.abs(sides).max(axis=0, keepdims=True).flat:
-            if largest > 0.0 and not _SMALLEST < largest < 1.0 / _SMALLEST:
+            if largest > 0.0 and not SMALLEST < largest < 1.0 / SMALLEST:
                 raise ValueError(
                     f"`b` has entries up to {largest:.1e}, whose squares are out of the range of float64. "
                     "Try rescaling `b`."
@@ -176,11 +179,15 @@ def _sides_of(values: Any, source: Source, place: str, *, check_finite: bool = T
 def written_out(source: Source, threads: int) -> Source:
     """Return a sparse A that is mostly nonzero as a dense one, which needs less memory and much less time."""
     n, p = source.shape
-    if isinstance(source, StoredRows) or isinstance(source.rows, DenseRows) or source.n_numbers <= _DENSE * n * p:
+    if (
+        isinstance(source, StoredRows)
+        or isinstance(source.rows, DenseRows)
+        or source.n_numbers <= MOSTLY_NONZERO * n * p
+    ):
         return source
     if 8.0 * n * p > free_memory() / 2:
         return source
-    values, parts = np.empty((n, p)), threads if n * p > _MOST_NUMBERS else 1
+    values, parts = np.empty((n, p)), threads if n * p > NUMBERS_IN_CACHE else 1
     edges = [n * part // parts for part in range(parts + 1)]
     run_together([partial(write_out, source.rows, *part, values) for part in pairwise(edges)])  # scipy takes far longer
     return replace(source, rows=DenseRows(frozen(values)), entries_per_row=float(p), matrix=None)

@@ -565,7 +565,7 @@ def test_every_state__resumes_with_the_same_bits(what, tmp_path, monkeypatch):
 
 
 def test_search_for_outliers__keeps_to_its_own_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr("rowsolve.engine.outliers._ROWS_TO_LEAVE_OUT", 20 if JIT else 6)
+    monkeypatch.setattr("rowsolve.engine.outliers.ROWS_TO_LEAVE_OUT", 20 if JIT else 6)
     args, options = (A, WILD, "auto"), {"rng": 2, "rtol": 1e-9, "threads": 1, "outliers": "drop"}
     assert "stopped early" in rowsolve.solve(*args, **options).message
     check_states(tmp_path / "state", args, options, ["auto.aside"])

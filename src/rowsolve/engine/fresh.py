@@ -24,11 +24,11 @@ from rowsolve.engine.check import (
 from rowsolve.engine.iterates import Iterates
 from rowsolve.engine.outcome import Checked
 from rowsolve.engine.stage import Context, Stage
+from rowsolve.policy.thresholds import EXPLAINED
 
 __all__ = ["FreshRows"]
 
 _NO_ROWS = np.empty(0, np.int64)
-_NEAR = 10.0  # times the limit, which is the accuracy required of x if rounding ends the run
 
 
 class FreshRows:
@@ -123,7 +123,7 @@ class FreshRows:
         assert self.finding is not None
         system, most = self._context.system, self._stage.method.can.max_outlier_fraction
         share = max(self.off.size / system.n_rows, self.finding.largest_share)
-        if not (share < most and self._iterates.monitor.error <= _NEAR * self._iterates.limit[0]):
+        if not (share < most and self._iterates.monitor.error <= EXPLAINED * self._iterates.limit[0]):
             return False
         return is_backed(system, self.off, most, self._context.rng, self._stage.findings.rank)
 

@@ -15,10 +15,10 @@ from rowsolve.estimate.monitor import Monitor, fewest_rows_left, rows_left
 from rowsolve.estimate.step import Step
 from rowsolve.kernels.rows import zeros_for_vectors
 from rowsolve.methods.base import Plan, RowMethod
+from rowsolve.policy.thresholds import SMALLEST
 
 __all__ = ["Iterates", "OutOfRange"]
 
-_SMALLEST_X = 1e-152  # its square must not underflow
 # The verdict for several right-hand sides is the first of these that any of them has; None is no verdict yet.
 _STATUS_PRIORITY = (Status.SLOW, None, Status.INCONSISTENT, Status.PRECISION, Status.CONVERGED)
 
@@ -154,7 +154,7 @@ class Iterates:
     def make_sure_of_range(self) -> None:
         """Raise if an x is so small that its square underflows."""
         for monitor, x in zip(self.monitors, self.values[:-1], strict=True):
-            if monitor.norm_x < _SMALLEST_X and x.any():
+            if monitor.norm_x < SMALLEST and x.any():
                 raise OutOfRange("x is too small for float64: rescale `A` or `b` so that it is well above 1e-150.")
 
     saved: ClassVar[dict[str, Kind]] = {

@@ -13,6 +13,7 @@ from rowsolve.engine.outcome import Checked, Outcome
 from rowsolve.engine.stage import Context
 from rowsolve.estimate.step import Findings
 from rowsolve.methods.base import StepMethod
+from rowsolve.policy.thresholds import FAR_OUT, FEWEST_PLACES, HEAVY
 from rowsolve.problem.system import System
 
 __all__ = [
@@ -25,9 +26,6 @@ __all__ = [
     "too_precise",
 ]
 
-_FEWEST_PLACES = 20
-_FAR = 12.0  # times the median: a normal distribution reaches 5 in a thousand rows
-_HEAVY = 3.0  # times the median: the root of the mean square of a normal distribution is 1.5
 FOR_FAR_ROWS = "{}: outliers='drop' looks for a solution without them."
 _SUSPICION = "The system also seems to be inconsistent, or the norm of its solution is very large. "
 
@@ -180,11 +178,11 @@ def far_rows(off: np.ndarray, n_rows: int, residual_norm: float) -> str:
     """
     off = np.abs(off)
     usual = float(np.partition(off, off.size // 2)[off.size // 2])  # the median, without its overhead
-    n_far = int(np.count_nonzero(off > _FAR * usual))
+    n_far = int(np.count_nonzero(off > FAR_OUT * usual))
     if n_far:
         looked_at = f"{off.size:,} rows" if off.size == n_rows else f"{off.size:,} sampled rows"
-        return f"{n_far:,} of {looked_at} look like outliers (residual above {_FAR:.0f} times the median)"
-    heavy = residual_norm > _HEAVY * usual * math.sqrt(n_rows)
+        return f"{n_far:,} of {looked_at} look like outliers (residual above {FAR_OUT:.0f} times the median)"
+    heavy = residual_norm > HEAVY * usual * math.sqrt(n_rows)
     return "A few rows account for most of the residual" if heavy else ""
 
 
@@ -227,7 +225,7 @@ def _satisfied(finding: Finding) -> str:
     row_check, n_places = finding.row_check, finding.n_places
     if row_check.full:
         return f"x satisfies all {row_check.n_rows:,} rows, which were checked."
-    if row_check.n_fresh < 100 or n_places < _FEWEST_PLACES:
+    if row_check.n_fresh < 100 or n_places < FEWEST_PLACES:
         return f"x satisfies {row_check.n_rows:,} rows that were checked again."
     places = f", from {n_places:,} places," if n_places < row_check.n_fresh else ""
     return (

@@ -16,14 +16,11 @@ from rowsolve.engine.stage import Stage, Task
 from rowsolve.estimate.step import FINDINGS
 from rowsolve.methods import Method, Quantile, Refined
 from rowsolve.parallel.vectors import rows_for_the_tail
-from rowsolve.policy.auto import TALL, is_plain
-from rowsolve.policy.thresholds import FEW_COLUMNS
+from rowsolve.policy.auto import is_plain
+from rowsolve.policy.thresholds import CLEAN, FEW_COLUMNS, ROWS_TO_LEAVE_OUT, TALL
 from rowsolve.problem.system import System
 
-__all__ = ["CLEAN", "Aside", "outliers_among"]
-
-_ROWS_TO_LEAVE_OUT = 2000  # times p rows, to look for outliers
-CLEAN = 1e-4  # relative residual below which outliers are not looked for
+__all__ = ["Aside", "outliers_among"]
 
 _CHECKED = named(Checked, finding=optional(FINDING), off=row_numbers(), zero_rows=row_numbers())
 # What is saved of a least-squares solution of a single right-hand side.
@@ -65,7 +62,7 @@ class Aside:
     @classmethod
     def begun(cls, system: System, least_squares: Outcome, seen: str) -> Aside:
         """Return a stage that begins now."""
-        most = _ROWS_TO_LEAVE_OUT * max(system.n_columns, FEW_COLUMNS)
+        most = ROWS_TO_LEAVE_OUT * max(system.n_columns, FEW_COLUMNS)
         return cls(least_squares, seen, float(system.counter.rows_read + most))
 
     def stage(self, task: Task) -> Stage:

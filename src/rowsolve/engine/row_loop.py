@@ -17,12 +17,11 @@ from rowsolve.engine.iterates import Iterates
 from rowsolve.engine.progress import Progress
 from rowsolve.engine.stage import Context, Stage
 from rowsolve.methods.base import RowMethod
+from rowsolve.policy.thresholds import EXPLAINED, FEW_COLUMNS, MANY_ROWS
 
 __all__ = ["RowLoop"]
 
 _NO_ROWS = np.empty(0, np.int64)
-_LONG = 200  # times p rows, over which a decrease of the error is visible
-_SHRUNK = 30.0  # times the tolerance
 
 
 class RowLoop:
@@ -135,7 +134,7 @@ class RowLoop:
         """
         monitor, tolerance, system = self._iterates.monitor, self._context.tolerance, self._context.system
         shrunk = monitor.probe_left
-        if shrunk <= _SHRUNK * max(tolerance.rtol, tolerance.eps):
+        if shrunk <= EXPLAINED * max(tolerance.rtol, tolerance.eps):
             return True
         if monitor.bursts.n_rows < self._rows_to_look_again:
             return False
@@ -148,7 +147,7 @@ class RowLoop:
         If A has a null space, the probe settles in it and gives no information on the bounds. Then the system is
         inconsistent only if x keeps moving over many rows and its moves do not decrease.
         """
-        monitor, long = self._iterates.monitor, _LONG * max(self._context.system.n_columns, 64)
+        monitor, long = self._iterates.monitor, MANY_ROWS * max(self._context.system.n_columns, FEW_COLUMNS)
         self._iterates.forget_verdicts()
         return monitor.spent and (monitor.bursts.n_rows < long or monitor.bursts.falls)
 

@@ -14,14 +14,14 @@ import numpy as np
 from rowsolve._solution import Cost, History, RowCheck, Solution, Status
 from rowsolve.engine.check import residual_of_some, residuals_in
 from rowsolve.engine.messages import FOR_FAR_ROWS, by_least_squares, by_rank, converged, far_rows, too_precise
-from rowsolve.engine.outliers import CLEAN
 from rowsolve.engine.stages import SAYS
 from rowsolve.estimate.tolerance import Tolerance
 from rowsolve.lstsq.dense import Fit, fit, fit_sparse, sample_agrees
 from rowsolve.parallel.pool import available_cores
 from rowsolve.parallel.vectors import norms, rows_for_the_tail
-from rowsolve.policy.auto import SMALL, TALL
-from rowsolve.policy.prices import FEW_NUMBERS, compressed_at_once, worth_a_sample, worth_writing_out
+from rowsolve.policy.auto import SMALL
+from rowsolve.policy.prices import compressed_at_once, worth_a_sample, worth_writing_out
+from rowsolve.policy.thresholds import CLEAN, FEW_NUMBERS, TALL
 
 __all__ = ["solve_at_once", "solve_small"]
 

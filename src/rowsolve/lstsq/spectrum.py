@@ -16,7 +16,7 @@ from rowsolve.checkpoint.state import array, integer, named, number, optional, s
 from rowsolve.kernels.gradient import add_gradients
 from rowsolve.lstsq.factor import gather
 from rowsolve.parallel.blas import blas_threads
-from rowsolve.policy.least_squares import LOOK_BLOCK, LOOK_SHARE
+from rowsolve.policy.thresholds import LOOK_BLOCK, LOOK_SHARE
 from rowsolve.problem.reader import Piece
 from rowsolve.problem.system import System
 

@@ -23,7 +23,7 @@ from rowsolve.parallel.pool import run_together
 __all__ = ["Compressed", "compress", "compress_sparse", "on_threads", "rows_of", "slopes_at"]
 
 _NUMBERS = 1 << 16  # of a block of rows: 512 KB, which stay in the cache of a core
-_FEW_VECTORS, _MANY_NUMBERS = 3, 50_000  # in x, and in A: a kernel reads A once for the first, BLAS twice
+_FEW_VECTORS, _NUMBERS_IN_CACHE = 3, 50_000  # in x, and in A: a kernel reads A once for the first, BLAS twice
 _READING = 32.0  # multiplications in the time that it takes to read a number from memory
 _PAIR = 64.0  # multiplications of dense rows in the time that a product of two sparse numbers takes
 _MERGED = 4.0  # such products in the time that it takes to make an entry of a Gram matrix and to add it to another
@@ -149,7 +149,7 @@ def _slopes_by_kernel(A: Any, b: np.ndarray, x: np.ndarray, start: int, stop: in
 
 def _slopes_of_part(A: Any, b: np.ndarray, x: np.ndarray, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
     p, k = x.shape
-    if not isinstance(A, np.ndarray) or (k <= _FEW_VECTORS and A.size >= _MANY_NUMBERS and A.flags.forc):
+    if not isinstance(A, np.ndarray) or (k <= _FEW_VECTORS and A.size >= _NUMBERS_IN_CACHE and A.flags.forc):
         return _slopes_by_kernel(A, b, x, start, stop)
     slope, squares = np.zeros((p, k)), np.zeros(k)
     step = max(1, _NUMBERS // p)

@@ -25,7 +25,6 @@ from rowsolve.lstsq.spectrum import Spectrum, look_at_spectrum, outliers_of
 from rowsolve.methods.base import Capabilities, StepMethod, one_of
 from rowsolve.parallel.vectors import norm, norms
 from rowsolve.policy.least_squares import (
-    TO_BE_SURE,
     cheapest_sample,
     fits_lapack,
     has_time_for_qr,
@@ -36,7 +35,7 @@ from rowsolve.policy.least_squares import (
     price_of_passes,
     worth_a_look,
 )
-from rowsolve.policy.prices import BEGIN, FACTOR_PRODUCT, SMALL_BOX, SQUARES
+from rowsolve.policy.prices import BEGIN, FACTOR_PRODUCT, MANY_PASSES, SMALL_BOX, SQUARES
 from rowsolve.problem.clock import TooLong
 from rowsolve.problem.reader import Part
 from rowsolve.problem.system import System
@@ -181,7 +180,7 @@ class Refined(StepMethod):
         n_rows, cost = cheapest_sample(system, digits, "all" if only_all else self.preconditioner)
         left = math.inf
         if at_its_end:
-            left = max(_STALLED * len(slopes), TO_BE_SURE)
+            left = max(_STALLED * len(slopes), MANY_PASSES)
         elif even or n_factored:
             falls = [float(slope[worst]) for slope in slopes]
             if descent.is_stuck:  # the error is known only when gradients are dominated by rounding
@@ -344,7 +343,7 @@ class _Steps:
 
     def _can_be_sure(self) -> bool:
         """Return whether all rows at once cost little compared with the passes so far."""
-        passes = max(_STALLED * len(self.slopes), TO_BE_SURE)
+        passes = max(_STALLED * len(self.slopes), MANY_PASSES)
         return price_of_all(self.system) <= price_of_passes(self.system, passes)
 
     def _renew_gradient(self, descent: Descent, slopes: list[np.ndarray], enough: np.ndarray) -> None:

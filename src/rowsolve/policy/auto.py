@@ -21,18 +21,33 @@ from rowsolve.kernels.rows import CSRRows
 from rowsolve.lstsq.dense import sample_agrees
 from rowsolve.lstsq.spectrum import look_at_spectrum
 from rowsolve.methods import Deflated, Direct, Method, Randomized, Refined
-from rowsolve.policy.least_squares import fits_a_factor, has_workspace, price_of_all, worth_a_look
+from rowsolve.policy.least_squares import fits_a_factor, has_workspace, price_of_all, price_of_passes, worth_a_look
 from rowsolve.policy.prices import (
     BEGIN,
+    FACTOR_PRODUCT,
     LITTLE,
+    LONG_BREAK,
+    MANY_PASSES,
     PAIR,
     RANDOM_NUMBER,
-    SMALL_SYSTEM,
     SPARSE_NUMBER,
     compressed_at_once,
     gram,
     orthogonal,
     worth_a_sample,
+)
+from rowsolve.policy.thresholds import (
+    FEW_COLUMNS_EACH,
+    FEW_SIDES,
+    FIND_A_ROW,
+    HARDLY_LONGER,
+    HARDLY_TALL,
+    MANY_ROWS,
+    ROWS_TO_CONVERGE,
+    SAMPLE_COLUMNS,
+    SLOW_ROWS,
+    TALL,
+    TWICE,
 )
 from rowsolve.problem.system import System
 
@@ -40,7 +55,6 @@ __all__ = [
     "FIRST",
     "NEXT",
     "SMALL",
-    "TALL",
     "Choice",
     "Ending",
     "first_choice",
@@ -51,21 +65,6 @@ __all__ = [
     "rows_share_much",
     "slow_if_hopeless",
 ]
-
-# Measured on two cores; only the ratios matter, which vary little between machines.
-_HARDLY_TALL = 6  # times p rows: with fewer, it costs little to read all of them without success
-_WORTH_A_LOOK = 200  # times p rows: with more, a useless sample costs little compared with all rows
-TALL = 2  # times p rows: with fewer, no sample is taken
-_NOT_TALL = 600  # times the price of a small system, up to which a system that is not tall is factored
-_FEW_COLUMNS = 500  # up to which a sample is factored in the time that random rows take to converge
-_FEW_COLUMNS_EACH, _PRICE_OF_MANY = 75, 32  # for k right-hand sides that holds up to 75 * (32 + k) columns
-_FACTOR_PER_NUMBER = 3000  # multiplications of a dense factor for each stored number of sparse rows, at most
-_ROWS_TO_CONVERGE = 30  # times p, for well-conditioned rows and six digits
-_TIME_TO_FIND_A_ROW = 250  # access to a random sparse row in memory takes as long as reading so many numbers
-_HARDLY_LONGER = 3
-_ROWS_OF_A_SAMPLE = 2.0  # times p, that `direct` reads and factors
-_TWICE = 2.0  # times the price of random rows, which may not converge, while all rows at once do
-_SLOW = 4 * _ROWS_TO_CONVERGE  # times p rows still needed: anything else is faster
 
 
 class Choice(NamedTuple):
@@ -111,7 +110,7 @@ class _Opening:
     def sample_disagrees(self) -> bool:
         """Whether a look at a small sample pays, and it is inconsistent or singular."""
         system = self.system
-        if system.stored or system.n_rows > min(self.rows_allowed, _WORTH_A_LOOK * system.n_columns):
+        if system.stored or system.n_rows > min(self.rows_allowed, MANY_ROWS * system.n_columns):
             return False
         return not sample_agrees(system.rows.values, system.b)
 
@@ -130,9 +129,9 @@ class _Opening:
     def passes_are_cheaper(self) -> bool:
         """Whether passes over all rows take less time than random rows, even in the best case of these."""
         system, p = self.system, self.system.n_columns
-        if not is_sparse(system) and (p <= _FEW_COLUMNS or system.n_rows < TALL * p or system.facts.in_columns):
+        if not is_sparse(system) and (p <= SAMPLE_COLUMNS or system.n_rows < TALL * p or system.facts.in_columns):
             return True
-        return price_of_all(system) <= _TWICE * _price_of_random_rows(system) or _passes_are_cheaper(system, self.rtol)
+        return price_of_all(system) <= TWICE * _price_of_random_rows(system) or _passes_are_cheaper(system, self.rtol)
 
 
 DAMPED = "`damp` requires a least-squares method: "
@@ -153,7 +152,7 @@ FIRST = (
         lambda it: it.sample_pays and it.sample_disagrees,
         "A small sample of the rows is inconsistent or singular: ", Refined(),
     ),
-    Rule(lambda it: it.sample_pays and it.system.n_columns <= _FEW_COLUMNS, "A has few columns: ", Direct()),
+    Rule(lambda it: it.sample_pays and it.system.n_columns <= SAMPLE_COLUMNS, "A has few columns: ", Direct()),
     Rule(lambda it: it.sample_pays, "b has several columns: ", Direct()),
     Rule(lambda it: it.passes_are_cheaper, "Passes over all rows are cheaper here than random rows: ", Refined()),
     Rule(lambda _: True, "", Randomized("uniform", replace=False)),
@@ -249,7 +248,7 @@ def next_choice(ending: Ending) -> Choice | None:
 
 def is_hopeless(monitor: Monitor) -> bool:
     """Return whether another method is clearly faster than the random rows observed by `monitor`."""
-    slow = len(monitor.bursts.rows) > 2 and fewest_rows_left(monitor) > _SLOW * monitor.estimator.n_columns
+    slow = len(monitor.bursts.rows) > 2 and fewest_rows_left(monitor) > SLOW_ROWS * monitor.estimator.n_columns
     return slow or monitor.suspicious
 
 
@@ -286,8 +285,8 @@ def _is_tiny(system: System) -> bool:
     n, p = system.n_rows, system.n_columns
     if is_sparse(system):
         least = PAIR * n * system.entries_per_row**2  # a lower bound of the number of pairs
-        return least <= SMALL_SYSTEM and price_of_all(system) <= SMALL_SYSTEM
-    return compressed_at_once(n, p, system.n_rhs) or (n < TALL * p and orthogonal(n, p) <= _NOT_TALL * SMALL_SYSTEM)
+        return least <= BEGIN and price_of_all(system) <= BEGIN
+    return compressed_at_once(n, p, system.n_rhs) or (n < TALL * p and orthogonal(n, p) <= LONG_BREAK)
 
 
 def _few_columns(system: System) -> int:
@@ -295,22 +294,22 @@ def _few_columns(system: System) -> int:
 
     A sample is factored once for all right-hand sides, but rows are projected on for each of them.
     """
-    return _FEW_COLUMNS if system.n_rhs == 1 else _FEW_COLUMNS_EACH * (_PRICE_OF_MANY + system.n_rhs)
+    return SAMPLE_COLUMNS if system.n_rhs == 1 else FEW_COLUMNS_EACH * (FEW_SIDES + system.n_rhs)
 
 
 def _can_be_factored(system: System) -> bool:
     """Return whether a sample can be factored, for sparse rows in the time of some passes."""
-    n, p, entries = system.n_rows, system.n_columns, system.entries_per_row
+    n, p = system.n_rows, system.n_columns
     if not fits_a_factor(system) or n < TALL * p:
         return False
-    return not is_sparse(system) or p**3 < _FACTOR_PER_NUMBER * n * entries
+    return not is_sparse(system) or FACTOR_PRODUCT * p**3 / 3 <= price_of_passes(system, MANY_PASSES)
 
 
 def _price_of_random_rows(system: System) -> float:
     """Return the price of random rows if the system is consistent and A is well-conditioned."""
-    rows, entries = _ROWS_TO_CONVERGE * system.n_columns, system.entries_per_row
+    rows, entries = ROWS_TO_CONVERGE * system.n_columns, system.entries_per_row
     if is_sparse(system):
-        return BEGIN + rows * SPARSE_NUMBER * (entries + _TIME_TO_FIND_A_ROW)
+        return BEGIN + rows * SPARSE_NUMBER * (entries + FIND_A_ROW)
     return BEGIN + rows * RANDOM_NUMBER * entries * (1 + system.n_rhs) / 2
 
 
@@ -321,13 +320,13 @@ def _worth_another_sample(system: System) -> bool:
     """
     if is_sparse(system) or not _can_be_factored(system) or not is_plain(system):
         return True
-    sample = gram(_ROWS_OF_A_SAMPLE * system.n_columns, system.n_columns)
+    sample = gram(TALL * system.n_columns, system.n_columns)
     return sample <= LITTLE * price_of_all(system)
 
 
 def _all_is_soon_done(system: System) -> bool:
     """Return whether all rows take hardly more time than the next method to try after slow random rows."""
-    return is_plain(system) and price_of_all(system) <= _HARDLY_LONGER * _price_of_random_rows(system)
+    return is_plain(system) and price_of_all(system) <= HARDLY_LONGER * _price_of_random_rows(system)
 
 
 def _passes_are_cheaper(system: System, rtol: float) -> bool:
@@ -338,7 +337,7 @@ def _passes_are_cheaper(system: System, rtol: float) -> bool:
     n, p, entries = system.n_rows, system.n_columns, system.entries_per_row
     digits = -math.log(min(max(rtol, 1e-16), 0.1))
     passes = 2.0 + 2.0 * digits / math.log(max(n / p, 2.0))
-    find = _TIME_TO_FIND_A_ROW if is_sparse(system) else 0.0
-    rows = _ROWS_TO_CONVERGE * p * digits / math.log(1e6)
-    longer = _HARDLY_LONGER if n < _HARDLY_TALL * p else 1.0
+    find = FIND_A_ROW if is_sparse(system) else 0.0
+    rows = ROWS_TO_CONVERGE * p * digits / math.log(1e6)
+    longer = HARDLY_LONGER if n < HARDLY_TALL * p else 1.0
     return passes * n * entries < longer * rows * (entries + find)

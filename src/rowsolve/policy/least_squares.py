@@ -15,12 +15,13 @@ from rowsolve.policy.prices import (
     FACTOR_PRODUCT,
     FEWEST_PASSES,
     LITTLE,
-    LOCAL_PASSES,
+    LONG_BREAK,
+    MANY_PASSES,
     PAIR,
     PRODUCT,
     QR_PER_PRODUCT,
+    RANDOM_NUMBER,
     SQUARES,
-    TRIANGLE,
     a_pass,
     compressed_at_once,
     compressed_at_once_sparse,
@@ -30,14 +31,11 @@ from rowsolve.policy.prices import (
     passes_of_random_rows,
     worth_writing_out,
 )
-from rowsolve.policy.thresholds import MOST_COLUMNS, PASSES_TO_JUDGE
+from rowsolve.policy.thresholds import LOOK_BLOCK, LOOK_SHARE, MOST_COLUMNS, NUMBERS_IN_CACHE, PASSES_TO_JUDGE, UNEVEN
 from rowsolve.problem.layout import narrow_band
 from rowsolve.problem.system import System
 
 __all__ = [
-    "LOOK_BLOCK",
-    "LOOK_SHARE",
-    "TO_BE_SURE",
     "cheapest_sample",
     "fits_a_factor",
     "fits_lapack",
@@ -52,21 +50,11 @@ __all__ = [
     "worth_a_look",
 ]
 
-_SMALL = 2e9  # multiplications of a dense factor of all rows: some tenths of a second
-_COPIES = 3  # of A, while it is factored
-_UNEVEN, _MUCH_SLOWER = 2.0, 16.0  # ratio of norms of columns above which more passes are needed; the largest factor
-_LOCAL = 8  # times its width: with more columns, a band means rows between adjacent columns
-_PIVOTING = 10  # factorizations of the free columns, with bounds
-LOOK_SHARE = 8  # of all rows, at most one in so many
-_LEAST_WORK = 2_000_000  # numbers in A: for fewer a look takes longer than some passes
-LOOK_BLOCK = 12  # vectors in the search for large singular values
-TO_BE_SURE = 100.0  # passes that a factor may cost if it only determines what rounding hides
-
 
 def worth_a_look(system: System) -> bool:
     """Return whether a look at some rows costs little compared with the passes that it may save."""
     n, p = system.n_rows, system.n_columns
-    large = n * p >= _LEAST_WORK and n >= 2 * LOOK_SHARE * LOOK_BLOCK and p >= 4 * LOOK_BLOCK
+    large = n * p >= NUMBERS_IN_CACHE and n >= 2 * LOOK_SHARE * LOOK_BLOCK and p >= 4 * LOOK_BLOCK
     return large and not isinstance(system.rows, CSRRows) and not system.stored
 
 
@@ -130,9 +118,8 @@ def is_small(rows: Any, n_rows: int, n_columns: int, n_sides: int = 1) -> bool:
 def fits_lapack(system: System) -> bool:
     """Return whether all rows can be stored as a dense matrix and factored in some tenths of a second."""
     n, p = system.n_rows, system.n_columns
-    products = n * float(p) * min(n, p)
     written = worth_writing_out(n, p) or not isinstance(system.rows, CSRRows)
-    fits = written and products <= _SMALL and 8.0 * _COPIES * n * p <= system.limits.workspace_bytes
+    fits = written and orthogonal(n, p) <= LONG_BREAK and 8.0 * SQUARES * n * p <= system.limits.workspace_bytes
     return not system.stored and fits and has_time_for_qr(system)
 
 
@@ -149,18 +136,13 @@ def passes_at_first(system: System, digits: float) -> float:
     between adjacent columns (splines, grids, series) need many more passes, and so does an x within bounds that is not
     unique.
     """
-    if (
-        makes_a_band(system)
-        and system.facts.layout is not None
-        and _LOCAL * system.facts.layout.width <= system.n_columns
-    ):
-        return LOCAL_PASSES
-    if system.bounds is not None and system.n_rows < system.n_columns and not system.damp:
-        return TO_BE_SURE
+    not_unique = system.bounds is not None and system.n_rows < system.n_columns and not system.damp
+    if makes_a_band(system) or not_unique:
+        return MANY_PASSES
     slower = 1.0
     soon = isinstance(system.rows, CSRRows) and price_of_passes(system, FEWEST_PASSES) <= LITTLE * price_of_all(system)
     if not soon and not worth_a_look(system):  # otherwise some passes, or a look, improve the prediction
-        slower = min(max(1.0, system.facts.unevenness / _UNEVEN), _MUCH_SLOWER)
+        slower = max(1.0, system.facts.unevenness / UNEVEN)
     return slower * passes_of_random_rows(system.n_rows, system.n_columns, digits)
 
 
@@ -196,7 +178,7 @@ def cheapest_sample(system: System, digits: float, which: str = "auto") -> tuple
     n, p = system.n_rows, system.n_columns
     choices = {m: _price_with_sample(system, m, digits) for m in _samples(system, which)}
     if not choices or which != "sample":
-        pivoting = 0.0 if system.bounds is None else _PIVOTING * FACTOR_PRODUCT * min(n, p) ** 3 / 3
+        pivoting = 0.0 if system.bounds is None else FEWEST_PASSES * FACTOR_PRODUCT * min(n, p) ** 3 / 3
         choices[n] = price_of_all(system) + pivoting
     best = min(choices, key=lambda m: (choices[m], -m))
     return best, choices[best]
@@ -215,5 +197,5 @@ def _price_with_sample(system: System, n_rows: int, digits: float) -> float:
     p = system.n_columns
     sparse = isinstance(system.rows, CSRRows)
     price = dense_gram_of_sparse(n_rows * system.entries_per_row**2, p) if sparse else gram(n_rows, p)
-    steps = price_of_passes(system, 1.0) + TRIANGLE * p * p
+    steps = price_of_passes(system, 1.0) + RANDOM_NUMBER * p * p
     return price + steps * (1.0 + 2.0 * digits / math.log(n_rows / p))

@@ -13,6 +13,7 @@ EPS = float(np.finfo(float).eps)  # one unit of rounding
 AS_GIVEN = 0.3  # units: the rounding error of the numbers of a row
 SUM = 4.0  # units: the rounding error of a product of some terms, or of a sum whose terms have one sign
 ROUNDED = 64.0  # units of rounding of b, or of A z, that are taken for zero
+SMALLEST = 1e-152  # a vector with smaller entries has squares that vanish
 IN_RANGE = 1e100  # lengths up to this, and down to its reciprocal, have squares whose sums do not overflow or vanish
 
 # --- Safety: factors and tries that several decisions share -----------------------------------------------------------
@@ -26,7 +27,8 @@ STEPS = 4  # of iterative refinement, at most
 # --- Sizes that several decisions share -------------------------------------------------------------------------------
 FEW_COLUMNS = 64  # with fewer, neither a dense factor nor a call of a kernel with as many rows is any cheaper
 MOST_COLUMNS = 10_000  # of a dense factor: 800 MB
-NUMBERS_IN_CACHE = 1_000_000  # that stay in the cache until they are used again
+NUMBERS_IN_CACHE = 1_000_000  # that stay in the cache until they are used again: for fewer, threads do not pay
+FEW_NUMBERS = 200_000  # in A: it is converted to dense, or solved on one thread, in less time than a choice takes
 FAR_OUT = 12.0  # times the median distance makes an outlier: normal noise reaches 5 in some thousand rows
 
 # --- Error estimate and engine ----------------------------------------------------------------------------------------
@@ -39,12 +41,37 @@ STILL_ROWS = 8  # times p rows without a move of the probe, after which it count
 PATIENCE = 3 * STILL_ROWS  # times p rows before a prediction may end a run
 SLOW_RATE = 0.25  # of the rate of well-conditioned rows, which is a factor of e per p rows
 
+CLEAN = 1e-4  # relative residual below which outliers are not looked for
+HEAVY = 3.0  # times the median: the root of the mean square of normal residuals is 1.5 times it
+ROWS_TO_LEAVE_OUT = 2000  # times p rows, to look for an x without outliers
+FEWEST_PLACES = 20  # that fresh rows come from: with fewer the message does not say how many rows may be wrong
+
 # --- Least squares ----------------------------------------------------------------------------------------------------
 GRADIENT_ROUNDING = 6.0  # units: a smaller gradient is rounding only
 SHORTEST_PROBE = 1e-13  # norm below which a probe hardly shrinks any further
 PASSES_TO_JUDGE = 8  # of conjugate gradients, after which their rate of convergence is known
 
+# --- Arguments of a solve ---------------------------------------------------------------------------------------------
+# Looking at so many numbers for NaN takes 3% of the time of the fastest solve: 0.4 ms, and more with many columns.
+NUMBERS_TO_CHECK, NUMBERS_BY_COLUMNS = 90_000, 4  # the second times p**2
+MOSTLY_NONZERO = 0.4  # of the entries: so dense a sparse matrix takes less memory and much less time as an array
+DEFAULT_PASSES, DEFAULT_NUMBERS = 1000, 1e9  # the larger is read without a limit from the user: some seconds
+
 # --- Choice of a method -----------------------------------------------------------------------------------------------
+# Measured with systems of `make bench-wild` on two cores; only the ratios matter, which vary little between machines.
+TALL = 2  # times p rows: with fewer, no sample is taken; `direct` factors as many
+HARDLY_TALL = 6  # times p rows: with fewer, it costs little to read all of them without success
+MANY_ROWS = 200  # times p: a sample in vain costs little beside so many, and a decrease of the error shows over them
+ROWS_TO_CONVERGE = 30  # times p, for well-conditioned rows and six digits
+SLOW_ROWS = 4 * ROWS_TO_CONVERGE  # times p rows still needed: anything else is faster
+FIND_A_ROW = 250  # numbers that are read in the time of access to a random sparse row in memory
+SAMPLE_COLUMNS = 500  # up to which a sample is factored in the time that random rows take to converge
+FEW_COLUMNS_EACH, FEW_SIDES = 75, 32  # for k right-hand sides that holds up to 75 * (32 + k) columns
+HARDLY_LONGER = 3  # times the price of random rows, which have just been slow
+TWICE = 2.0  # times the price of random rows, which may not converge, while all rows at once do
+LOOK_SHARE = 8  # of all rows, at most one in so many is looked at
+LOOK_BLOCK = 12  # vectors in the search for large singular values
+UNEVEN = 2.0  # ratio of norms of columns above which more passes are needed
 
 # --- Methods ----------------------------------------------------------------------------------------------------------
 WORK_OF_A_LOOK = 10_000  # numbers: reading so many takes as long as the monitor takes for a burst
