@@ -13,9 +13,10 @@ import rowsolve
 
 pytestmark = pytest.mark.compiled
 
-SOLVE = (
-    "import numpy as np, rowsolve; "
-    "rowsolve.solve(np.eye(8, 3), np.ones(8) * [1, 1, 1, 0, 0, 0, 0, 0], 'randomized', rng=0)"
+# A kernel that calls others and is compiled in a moment.
+RUN = (
+    "import numpy as np; from rowsolve.kernels.rows import DenseRows, frozen, norms_of; "
+    "norms_of(DenseRows(frozen(np.eye(8, 3))), frozen(np.ones(8)), 0, 8, np.empty(8), np.full(3, -1))"
 )
 
 
@@ -32,33 +33,33 @@ def test_import__compiles_nothing_and_imports_nothing_heavy():
 
 
 def test_cache__is_filled_by_a_solve_and_used_by_the_next(tmp_path):
-    python(SOLVE, ROWSOLVE_CACHE_DIR=str(tmp_path))
+    python(RUN, ROWSOLVE_CACHE_DIR=str(tmp_path))
     (folder,) = tmp_path.iterdir()
     kept = sorted(folder.rglob("*.nbc"))
     assert folder.name.startswith("kernels-")
     assert kept
     before = [path.stat().st_mtime_ns for path in kept]
-    code = SOLVE + "; from rowsolve.kernels.sweep import sweep; print(sum(sweep.stats.cache_hits.values()))"
+    code = RUN + "; print(sum(norms_of.stats.cache_hits.values()))"
     assert int(python(code, ROWSOLVE_CACHE_DIR=str(tmp_path))) == 1
     assert [path.stat().st_mtime_ns for path in sorted(folder.rglob("*.nbc"))] == before
 
 
 def test_cache__can_be_switched_off(tmp_path):
-    python(SOLVE, ROWSOLVE_CACHE_DIR=str(tmp_path), ROWSOLVE_CACHE="off")
+    python(RUN, ROWSOLVE_CACHE_DIR=str(tmp_path), ROWSOLVE_CACHE="off")
     assert not list(tmp_path.iterdir())
 
 
 def test_cache__that_cannot_be_written_does_not_stop_a_solve(tmp_path):
     (tmp_path / "file").write_text("in the way")
-    python(SOLVE, ROWSOLVE_CACHE_DIR=str(tmp_path / "file"))
+    python(RUN, ROWSOLVE_CACHE_DIR=str(tmp_path / "file"))
 
 
 def test_cache__that_is_damaged_is_made_anew(tmp_path):
-    python(SOLVE, ROWSOLVE_CACHE_DIR=str(tmp_path))
+    python(RUN, ROWSOLVE_CACHE_DIR=str(tmp_path))
     for path in [*tmp_path.rglob("*.nbi"), *list(tmp_path.rglob("*.nbc"))[::2]]:
         path.write_bytes(b"junk")
-    python(SOLVE, ROWSOLVE_CACHE_DIR=str(tmp_path))
-    python(SOLVE, ROWSOLVE_CACHE_DIR=str(tmp_path))
+    python(RUN, ROWSOLVE_CACHE_DIR=str(tmp_path))
+    python(RUN, ROWSOLVE_CACHE_DIR=str(tmp_path))
 
 
 def test_cache__is_done_without_if_the_disk_is_full(tmp_path):
@@ -66,7 +67,7 @@ def test_cache__is_done_without_if_the_disk_is_full(tmp_path):
         "import errno; from numba.core.caching import IndexDataCacheFile; "
         "IndexDataCacheFile.save = lambda *_: (_ for _ in ()).throw(OSError(errno.ENOSPC, 'no space')); "
     )
-    python(full + SOLVE, ROWSOLVE_CACHE_DIR=str(tmp_path))
+    python(full + RUN, ROWSOLVE_CACHE_DIR=str(tmp_path))
     assert not list(tmp_path.rglob("*.nbc"))
 
 
@@ -93,7 +94,7 @@ def test_cache__is_where_linux_keeps_those_of_users(tmp_path, monkeypatch):
 
 
 def test_cache__may_be_filled_by_several_at_once(tmp_path):
-    code = SOLVE.replace("np.eye(8, 3)", "np.eye(8, 3, dtype=np.{})")
+    code = RUN.replace("np.eye(8, 3)", "np.eye(8, 3, dtype=np.{})")
     env = {**os.environ, "ROWSOLVE_CACHE_DIR": str(tmp_path)}
     running = [
         subprocess.Popen([sys.executable, "-c", code.format(kind)], env=env) for kind in ("float32", "float64") * 2
@@ -106,7 +107,7 @@ def test_cache__is_filled_where_the_file_system_has_no_locks(tmp_path):
     patch = "import errno, fcntl; fcntl.flock = lambda *_: (_ for _ in ()).throw(OSError(errno.{}, 'no locks')); "
     for number in ("ENOSYS", "ENOLCK"):
         folder = tmp_path / number
-        python(f"{patch.format(number)}{SOLVE}", ROWSOLVE_CACHE_DIR=str(folder), PYTHONWARNINGS="error")
+        python(f"{patch.format(number)}{RUN}", ROWSOLVE_CACHE_DIR=str(folder), PYTHONWARNINGS="error")
         assert list(folder.rglob("*.nbc"))
 
 
