@@ -24,8 +24,7 @@ _warm: set[Any] = set()
 
 def warm_up(method: Method, source: Source, threads: int, *, many: bool = False) -> float:
     """Run `method` once on a few rows of the same kind as those of `source`; return the seconds it took."""
-    by_rows = isinstance(method, RowMethod)
-    chained = by_rows and not many and method.runs_in_chains(source.shape[1], source.entries_per_row, threads)  # type: ignore[attr-defined]
+    chained = not many and _runs_in_chains(method, source, threads)
     layout = ((part.dtype, part.flags.c_contiguous, part.flags.f_contiguous) for part in source.rows)
     kind = (method, chained, many, type(source.rows), *layout)
     if kind in _warm:
@@ -33,7 +32,8 @@ def warm_up(method: Method, source: Source, threads: int, *, many: bool = False)
     started = time.perf_counter()
     system = System(Source(_a_few_rows(source.rows), (8, 3), 3.0, 0.0), frozen(np.ones((8, 2) if many else 8)))
     few = {key: 3 for key, value in method.parameters().items() if type(value) is int and value > 3}
-    method, rng, iterates = replace(method, **few), np.random.default_rng(0), np.ones((system.n_rhs + 1, 3))  # type: ignore[type-var]
+    method = replace(method, **few)  # type: ignore[type-var]
+    rng, iterates = np.random.default_rng(0), np.ones((system.n_rhs + 1, 3))
     if isinstance(method, RowMethod):
         _project(method, system, iterates, rng, chained=chained)
     else:
@@ -41,6 +41,10 @@ def warm_up(method: Method, source: Source, threads: int, *, many: bool = False)
     _check(system, iterates, rng)
     _warm.add(kind)
     return time.perf_counter() - started
+
+
+def _runs_in_chains(method: Method, source: Source, threads: int) -> bool:
+    return isinstance(method, RowMethod) and method.runs_in_chains(source.shape[1], source.entries_per_row, threads)
 
 
 def _project(method: RowMethod, system: System, iterates: np.ndarray, rng: Any, *, chained: bool) -> None:

@@ -177,7 +177,8 @@ def prepare_sketched(method, system, rng, groups, clusters=None, steps_to_refres
     size = method.sketch_size or max(1, math.ceil(4 * math.log(p)))
     equations = Equations.of(system, clusters)
     centroids, k = equations.centroids, equations.targets.size
-    system.limits.make_sure_of_room(8.0 * n * 2 * (size + k), "a sketch of all rows")  # and norms and decks
+    others = len(Sketch._fields) - 2 + len(Deck._fields) - 1  # numbers of a row in the sketch and the decks, besides
+    system.limits.make_sure_of_room(8.0 * n * (size + k + 2 * others), "a sketch of all rows")  # some while it is made
     phi = zeros_for_vectors(system.rows, size, p)
     phi[:] = rng.standard_normal((size, p)) / math.sqrt(size)
     whole = Sketch(np.zeros((n, size)), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros((n, k)))
