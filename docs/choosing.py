@@ -18,8 +18,6 @@ from make import put, race_results
 from rowsolve import solve
 from rowsolve.experiments.style import new_figure
 from rowsolve.kernels.rows import CSRRows
-from rowsolve.lstsq import dense, spectrum
-from rowsolve.methods import direct
 from rowsolve.parallel import vectors
 from rowsolve.policy import auto, prices
 from rowsolve.policy import thresholds as limits
@@ -102,7 +100,8 @@ def terms() -> str:
     return (
         "- *The time of all rows* is the predicted time of least squares with all rows at once.\n"
         f"- *A sample is cheap* if solving p rows is predicted to take at most {little} of the time of all rows.\n"
-        f"- *A sample is consistent* if the solution of p evenly spaced rows satisfies {dense._SPARE} others.\n"
+        "- *A sample is consistent* if the solution of p evenly spaced rows satisfies "
+        f"{limits.SPARE_ROWS} others.\n"
         f"- *A is small* if the time of all rows is at most {small} ms; or, for a dense A, at most "
         f"{prices.SHORT_BREAK / 1e6:g} ms and no longer than {prices.FEWEST_PASSES} passes, or at most "
         f"{prices.LONG_BREAK / 1e6:g} ms with n < {limits.TALL} p.\n"
@@ -166,7 +165,7 @@ def turns_after_rows() -> dict[str, list[Turn]]:
     )  # fmt: skip
     alike = Turn(
         f"{slow} at the present rate; A is dense, in memory, with at least {millions(limits.NUMBERS_IN_CACHE)} "
-        f"numbers, and a sample of {spectrum._ROWS} rows shows that all singular values are similar except for a few "
+        f"numbers, and a sample of {limits.LOOK_ROWS} rows shows that all singular values are similar except for a few "
         f"(at most {limits.LOOK_BLOCK - 1}); one right-hand side, without `bounds`",
         '`deflated`, with `source="rows"`', "decreased slowly because rows are nearly parallel",
         f"more than {limits.SLOW_ROWS} p rows needed:\nif rows are nearly parallel",
@@ -184,7 +183,7 @@ def turns_after_rows() -> dict[str, list[Turn]]:
 
 def next_turns() -> dict[str, list[Turn]]:
     """Return what comes after each method."""
-    tall, spare, wild = limits.TALL, direct._SPARE, f"{limits.FAR_OUT:g}"
+    tall, spare, wild = limits.TALL, limits.SPARE_ROWS, f"{limits.FAR_OUT:g}"
     return {
         **turns_after_rows(),
         "direct": [
@@ -324,7 +323,7 @@ def _draw_next(axes: Axes) -> None:
     costs = {
         "randomized": f"{limits.ROWS_TO_CONVERGE} p rows if well-conditioned",
         "deflated": "without common directions",
-        "direct": f"p + {direct._SPARE} rows, solved exactly",
+        "direct": f"p + {limits.SPARE_ROWS} rows, solved exactly",
         "refined": "one pass over A per step",
         "quantile": "random rows except outliers",
     }

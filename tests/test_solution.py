@@ -16,7 +16,7 @@ from conftest import gaussian
 import rowsolve
 from rowsolve import History, RowCheck, Solution, Status
 from rowsolve._solution import Cost
-from rowsolve.engine.check import residual_of_some
+from rowsolve.engine.residuals import residual_of_some
 
 A, B = gaussian(50, 3, noise=0.1)[:2]
 UNIFORM = rowsolve.Randomized(weights="uniform")

@@ -119,24 +119,31 @@ def test_units_of_columns__do_not_matter():
     np.testing.assert_allclose(found.x[0] * units, np.linalg.lstsq(A, b)[0], rtol=1e-10)
 
 
-def test_clearly_deficient_small_systems__are_solved_by_one_factor(monkeypatch):
-    A = np.random.default_rng(0).standard_normal((60, 5))[:, [0, 1, 2, 3, 4, 0, 2]] * [
-        1.0,
-        1e3,
-        1.0,
-        1.0,
-        1e-3,
-        2.0,
-        5.0,
-    ]
-    b, x0 = np.random.default_rng(1).standard_normal((60, 2)), np.random.default_rng(2).standard_normal((2, 7))
-    monkeypatch.setattr(dense, "_by_squares", None)  # would be called if one factor left a doubt
-    found = dense.fit(A, b, x0, 0.0, Tolerance(1e-6, 0.0, 2.2e-16))
+@pytest.mark.parametrize("n", [9, 60])
+def test_deficient_systems_with_columns_of_any_unit__have_the_solution_nearest_to_the_start(n):
+    A = np.random.default_rng(0).standard_normal((n, 5))[:, [0, 1, 2, 3, 4, 0, 2]]
+    A *= [1.0, 1e3, 1.0, 1.0, 1e-3, 2.0, 5.0]
+    b, x0 = np.random.default_rng(1).standard_normal((n, 2)), np.random.default_rng(2).standard_normal((2, 7))
+    found = fitted(A, b, x0=x0)
     naive = x0.T + np.linalg.pinv(A) @ (b - A @ x0.T)
-    assert (found.rank, found.n_reads) == (5, 1)
+    assert found.rank == 5
     assert relative_error(found.x.T, naive) < 1e-12
     np.testing.assert_allclose(found.residual_sq, ((b - A @ naive) ** 2).sum(axis=0), rtol=1e-9)
     assert (np.linalg.norm(found.x.T - naive, axis=0) <= 10 * found.error).all()
+
+
+@pytest.mark.parametrize("shape", [(20, 15), (10, 9), (110, 60)])
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_barely_tall_systems__take_one_factor(shape, noise, monkeypatch):
+    rng = np.random.default_rng(5)
+    A, b = rng.standard_normal(shape), noise * rng.standard_normal((shape[0], 4))
+    b += A @ rng.standard_normal((shape[1], 4))
+    monkeypatch.setattr(dense, "_by_squares", None)  # would be called if one factor left a doubt
+    found, expected = fitted(A, b), np.linalg.lstsq(A, b)[0]
+    assert found.n_reads == 1
+    assert (np.linalg.norm(found.x.T - expected, axis=0) <= found.error).all()
+    assert (found.error <= 1e-9 * np.linalg.norm(expected, axis=0)).all()
+    np.testing.assert_allclose(found.residual_sq, ((b - A @ expected) ** 2).sum(axis=0), rtol=1e-9, atol=1e-20)
 
 
 @pytest.mark.parametrize("k", [0, 2])

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from rowsolve._solution import RowCheck
 from rowsolve.checkpoint.state import flag, integer, named, number, optional, row_numbers
+from rowsolve.engine.residuals import residual_of_some
 from rowsolve.kernels.many import add_gradients_of_many, laid_out, products_of
-from rowsolve.kernels.rows import distances, frozen, inspect_rows, norms_at, residuals
+from rowsolve.kernels.rows import distances, inspect_rows, norms_at
 from rowsolve.lstsq.factor import factor_of
-from rowsolve.lstsq.state import rows_of
-from rowsolve.parallel.vectors import norm, sum_of_squares
+from rowsolve.parallel.vectors import sum_of_squares
+from rowsolve.policy.thresholds import FAR_OUT, OFTEN, ROWS_TO_CHECK, VALUES_TO_CHECK
 from rowsolve.problem.reader import Part, Piece
 from rowsolve.problem.system import System
 
@@ -26,21 +26,10 @@ __all__ = [
     "finding_of",
     "full_check",
     "is_backed",
-    "residual_of_some",
-    "residuals_in",
-    "residuals_of",
     "rows_by_b",
     "rows_off",
-    "rows_that_reach",
     "sampled_check",
 ]  # fmt: skip
-
-_ORTHOGONAL = 1e-11  # cosine between a row and a vector of the null space, up to rounding
-_STANDS_OUT = 10.0  # times the median; of normal distances one in 1e11
-ROWS_TO_CHECK = 256  # if x satisfies all of them, at most 3 / 256 of all rows are off, with 95% confidence
-_OFTEN = 0.05  # of all rows have the same b
-_ROWS_BY_VALUE = 64  # with values of b that no used row has
-_VALUES_LOOKED_AT = 4096  # values of b, of used rows
 
 
 @dataclass(frozen=True)
@@ -64,16 +53,6 @@ _ROW_CHECK = named(
 )  # fmt: skip
 # The expected entries of a saved state (see `rowsolve.checkpoint.state`).
 FINDING = named(Finding, row_check=_ROW_CHECK, off=row_numbers(), largest_share=number, n_places=integer())
-
-
-def residuals_of(system: System, order: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Return ``b_i - <a_i, x>`` for the rows in `order`."""
-    found = [np.empty(0)]
-    for part in system.parts(order):
-        found.append(np.empty(part.order.size))
-        residuals(part.rows, part.of(system.b), part.order, x, found[-1])
-    system.counter.add(order.size)
-    return np.concatenate(found)
 
 
 def rows_off(system: System, order: np.ndarray, x: np.ndarray, limit: np.ndarray) -> tuple[np.ndarray, float]:
@@ -104,29 +83,6 @@ def check_of_used_rows(system: System, x: np.ndarray) -> Finding:
     return Finding(row_check, np.empty(0, np.int64))
 
 
-def residual_of_some(A: Any, b: np.ndarray, x: np.ndarray, norm_b: float) -> RowCheck:
-    """Return the residual in evenly spaced rows of a matrix; `x` has a row for each right-hand side."""
-    step, sides = max(1, len(b) // ROWS_TO_CHECK), b.reshape(len(b), -1)
-    rows = slice(0, step * min(len(b), ROWS_TO_CHECK), step)
-    right, off = sides[rows] / norm_b, 0.0
-    for column, one in zip(sides.T, x, strict=True):
-        r = residuals_in(A, column, rows, one) / norm_b
-        off += float(r @ r)
-    expected = norm(right.ravel()) or math.sqrt(len(right) / len(b))  # if b is nonzero only in other rows
-    of_all = math.sqrt(off * len(b) / len(right)) * norm_b
-    return RowCheck(of_all, math.sqrt(off) / expected, len(right), 0, full=len(right) == len(b))
-
-
-def residuals_in(A: Any, b: np.ndarray, rows: Any, x: np.ndarray) -> np.ndarray:
-    """Return ``b - A x`` in some rows of a matrix; rows of a sparse one are not extracted, which would be slow."""
-    if isinstance(A, np.ndarray):
-        return b[rows] - A[rows] @ x
-    order = np.arange(b.size)[rows]
-    out = np.empty(order.size)
-    residuals(rows_of(A), frozen(np.ascontiguousarray(b)), order, np.ascontiguousarray(x), out)
-    return out
-
-
 def rows_by_b(system: System, rng: np.random.Generator) -> np.ndarray:
     """Return rows that a random sample is likely to miss: the extremes of b, and values of b that no used row has.
 
@@ -135,13 +91,13 @@ def rows_by_b(system: System, rng: np.random.Generator) -> np.ndarray:
     b, extremes = system.b, system.facts.rows_of_extremes
     if b.ndim > 1:
         return extremes
-    used = np.sort(b[system.counter.some_used(_VALUES_LOOKED_AT)])
+    used = np.sort(b[system.counter.some_used(VALUES_TO_CHECK)])
     repeated = used[1:] == used[:-1]
     if 2 * np.count_nonzero(repeated) <= used.size:  # few values occur twice, or no row was used
         return extremes
     seen = used[np.append(True, ~repeated)]
     new = np.flatnonzero(~np.isin(b, seen))
-    return np.union1d(extremes, rng.choice(new, min(new.size, _ROWS_BY_VALUE), replace=False))
+    return np.union1d(extremes, rng.choice(new, min(new.size, ROWS_TO_CHECK), replace=False))
 
 
 def is_backed(
@@ -153,7 +109,7 @@ def is_backed(
     constant. Then only the other rows count: less than a fraction `most` of them may be off, and they must determine x.
     """
     values, places, counts = np.unique(system.b, return_inverse=True, return_counts=True)
-    if counts.max() <= _OFTEN * system.n_rows and values[counts.argmax()] != 0.0:
+    if counts.max() <= OFTEN * system.n_rows and values[counts.argmax()] != 0.0:
         return True
     others = places != counts.argmax()
     wrong = np.zeros(system.n_rows, dtype=bool)
@@ -211,25 +167,15 @@ def _largest_share(touched: np.ndarray) -> float:
     return float(np.max(off / (spare + off), initial=0.0))
 
 
-def rows_that_reach(system: System, z: np.ndarray, limit: float = 0.0) -> np.ndarray:
-    """Return the rows i with ``abs(<a_i, z>) / norm(a_i)`` above `limit` and above rounding; make one pass over A."""
-    limit, found = max(limit, _ORTHOGONAL * float(np.linalg.norm(z))), []
-    for piece in system.pieces():
-        order, out = np.arange(piece.start, piece.stop), np.empty(piece.n_rows)
-        distances(piece.rows, np.zeros(piece.stop), order, z, out, 1.0, system.counter.flagged_rows)
-        found.append(piece.first + order[~(out <= limit)])
-    return np.concatenate(found)
-
-
 def far_from_usual(system: System, z: np.ndarray, rng: np.random.Generator) -> float:
-    """Return 10 times the median distance of some rows from `z`, above which a row stands out."""
+    """Return 12 times the median distance of some rows from `z`, above which a row stands out."""
     order, _ = system.sample(ROWS_TO_CHECK, rng)
     found = [np.empty(0)]
     for part in system.parts(order):
         found.append(np.empty(part.order.size))
         distances(part.rows, np.zeros(part.order.max() + 1), part.order, z, found[-1], 1.0, system.counter.flagged_rows)
     system.counter.add(order.size)
-    return _STANDS_OUT * float(np.median(np.concatenate(found)))
+    return FAR_OUT * float(np.median(np.concatenate(found)))
 
 
 def _look(system: System, order: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, float]:

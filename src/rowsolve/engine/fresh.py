@@ -10,7 +10,6 @@ from rowsolve._solution import Status
 from rowsolve.checkpoint.state import Kind, Sizes, fill, optional, row_numbers, state_of
 from rowsolve.engine.check import (
     FINDING,
-    ROWS_TO_CHECK,
     Finding,
     check_of_used_rows,
     far_from_usual,
@@ -18,13 +17,13 @@ from rowsolve.engine.check import (
     full_check,
     is_backed,
     rows_off,
-    rows_that_reach,
     sampled_check,
 )  # fmt: skip
 from rowsolve.engine.iterates import Iterates
 from rowsolve.engine.outcome import Checked
 from rowsolve.engine.stage import Context, Stage
-from rowsolve.policy.thresholds import EXPLAINED
+from rowsolve.lstsq.factor import rows_that_reach
+from rowsolve.policy.thresholds import EXPLAINED, ROWS_TO_CHECK
 
 __all__ = ["FreshRows"]
 

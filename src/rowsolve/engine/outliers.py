@@ -9,9 +9,10 @@ import numpy as np
 
 from rowsolve._solution import Status
 from rowsolve.checkpoint.state import Kind, StateError, array, named, number, optional, packed, row_numbers, text
-from rowsolve.engine.check import FINDING, residuals_of
+from rowsolve.engine.check import FINDING
 from rowsolve.engine.messages import far_rows
 from rowsolve.engine.outcome import Checked, Outcome, Outlook
+from rowsolve.engine.residuals import residuals_of
 from rowsolve.engine.stage import Stage, Task
 from rowsolve.estimate.step import FINDINGS
 from rowsolve.methods import Method, Quantile, Refined

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from rowsolve._solution import Cost, History, RowCheck, Solution, Status
-from rowsolve.engine.check import residual_of_some, residuals_in
 from rowsolve.engine.messages import FOR_FAR_ROWS, by_least_squares, by_rank, converged, far_rows, too_precise
+from rowsolve.engine.residuals import residual_of_some, residuals_in
 from rowsolve.engine.stages import SAYS
 from rowsolve.estimate.tolerance import Tolerance
 from rowsolve.lstsq.dense import Fit, fit, fit_sparse, sample_agrees
@@ -21,40 +21,48 @@ from rowsolve.parallel.pool import available_cores
 from rowsolve.parallel.vectors import norms, rows_for_the_tail
 from rowsolve.policy.auto import SMALL
 from rowsolve.policy.prices import compressed_at_once, worth_a_sample, worth_writing_out
-from rowsolve.policy.thresholds import CLEAN, FEW_NUMBERS, TALL
+from rowsolve.policy.thresholds import CLEAN, FEW_COLUMNS, FEW_NUMBERS, IN_RANGE, NUMBERS_IN_CACHE, TALL
 
 __all__ = ["solve_at_once", "solve_small"]
 
 _EPS = {kind: float(np.finfo(kind).eps) for kind in "fd"}  # single and double precision
-_FEW_COLUMNS = 64  # of a system with few numbers, which needs no decision
-_LARGEST_X = 1e150
-_MOST_NUMBERS = 1_000_000  # of a sparse A that is converted to dense if its squares do not determine x
 _NOTHING, _NO_ROWS = np.empty(0), np.empty(0, np.int64)
-_IN_RANGE = 1e200  # sums of squares below that do not overflow
 _tolerance = lru_cache(maxsize=16)(Tolerance)
 
 
 def solve_at_once(A: Any, b: Any, rtol: Any, atol: Any, threads: Any) -> Solution | None:
     """Return the solution if `A` and `b` are small arrays that need no further conversion; otherwise None."""
-    if type(b) is not np.ndarray or (type(A) is not np.ndarray and not _can_be_written_out(A)):
+    if threads is not None or type(rtol) is not float or type(atol) is not float:
         return None
-    if A.ndim != 2 or b.shape[:1] != A.shape[:1]:
+    if not (0.0 <= rtol < math.inf and atol == 0.0 and _are_plain(A, b) and _is_small(A, b)):
         return None
-    (n, p), many = A.shape, b.shape[1:]
-    plain = A.dtype.char in _EPS and b.dtype.char in _EPS and type(rtol) is type(atol) is float and threads is None
-    if not plain or not A.dtype.isnative or b.ndim > 2 or many == (0,) or not (0.0 <= rtol < math.inf and atol == 0.0):
-        return None
-    tiny = n * p <= FEW_NUMBERS and p <= _FEW_COLUMNS
-    if not n >= p > 0 or not (tiny or compressed_at_once(n, p, *many)):
-        return None
-    if not tiny and type(A) is np.ndarray and worth_a_sample(n, p) and sample_agrees(A, b):
-        return None
-    if many == (1,):
-        found = solve_at_once(A, b[:, 0], rtol, atol, threads)
-        return None if found is None else replace(found, x=found.x[:, None])
     tolerance = _tolerance(rtol, atol, max(_EPS[A.dtype.char], _EPS[b.dtype.char]))
-    threads = available_cores() if n * p > FEW_NUMBERS else 1
+    threads = available_cores() if A.shape[0] * A.shape[1] > FEW_NUMBERS else 1
+    if b.shape[1:] == (1,):
+        found = solve_small(A, b[:, 0].astype(float, copy=False), None, 0.0, tolerance, threads)
+        return None if found is None else replace(found, x=found.x[:, None])
     return solve_small(A, b.astype(float, copy=False), None, 0.0, tolerance, threads)
+
+
+def _are_plain(A: Any, b: Any) -> bool:
+    """Return whether `A` and `b` are arrays of float32 or float64 that fit together; `A` may be small and sparse."""
+    if type(b) is not np.ndarray or (type(A) is not np.ndarray and not _can_be_written_out(A)):
+        return False
+    if A.dtype.char not in _EPS or b.dtype.char not in _EPS or not A.dtype.isnative:
+        return False
+    return A.ndim == 2 and 1 <= b.ndim <= 2 and b.shape[0] == A.shape[0] and b.shape[1:] != (0,)
+
+
+def _is_small(A: Any, b: np.ndarray) -> bool:
+    """Return whether all rows are solved at once. For few numbers in few columns no price is computed."""
+    n, p = A.shape
+    if not n >= p > 0:
+        return False
+    if n * p <= FEW_NUMBERS and p <= FEW_COLUMNS:
+        return True
+    if not compressed_at_once(n, p, *b.shape[1:]):
+        return False
+    return not (type(A) is np.ndarray and worth_a_sample(n, p) and sample_agrees(A, b))
 
 
 def _can_be_written_out(A: Any) -> bool:
@@ -74,7 +82,7 @@ def solve_small(
     (n, p), sides, n_numbers, itemsize = A.shape, b.reshape(len(b), -1), A.size, A.dtype.itemsize
     with np.errstate(all="ignore"):
         found = _fit(A, sides, None if x0 is None else np.atleast_2d(x0), damp, tolerance, threads)
-    if found is None or not 1.0 / _IN_RANGE < (square := sum(found.squares.tolist())) < _IN_RANGE:
+    if found is None or not IN_RANGE**-2 < (square := sum(found.squares.tolist())) < IN_RANGE**2:
         return None
     errors, good = _errors_of(found, x0, tolerance)
     if not math.isfinite(error := max(errors)):
@@ -83,10 +91,7 @@ def solve_small(
     history = History()
     history.add("refined", rows_read, time.perf_counter() - started, math.nan, error)
     row_check, n_looked_at = _row_check(A, b, found, square)
-    off = _NOTHING
-    if auto and good and not damp and b.ndim == 1 and n >= TALL * p and row_check.relative > CLEAN:
-        tail = rows_for_the_tail(n)
-        off = found.off[tail, 0] if found.off is not None else residuals_in(A, b, tail, found.x[0])
+    off = _residuals_of_some(A, b, found, row_check) if auto and good and not damp else _NOTHING
     rows_read += n_looked_at + off.size  # as in the general code, which reads the last again
     n_bytes = float(rows_read * (n_numbers // n) * itemsize)
     about = found.rank, p, x0 is not None and bool(x0.any()), found.has_gap
@@ -108,7 +113,7 @@ def solve_small(
 def _errors_of(found: Fit, x0: np.ndarray | None, tolerance: Any) -> tuple[list[float], bool]:
     """Return the relative error of each x, and whether all are small enough; infinity if an x is out of range."""
     sizes = [math.sqrt(x @ x) for x in found.x.copy()]  # in C order, for the same bits as in the general code
-    if not 1.0 / _LARGEST_X < min(sizes) <= max(sizes) < _LARGEST_X:
+    if not 1.0 / IN_RANGE < min(sizes) <= max(sizes) < IN_RANGE:
         return [math.inf], False
     norms_x0, errors = [0.0] * len(sizes) if x0 is None else norms(np.atleast_2d(x0)).tolist(), found.error.tolist()
     good = all(error <= tolerance.at(*both) for error, *both in zip(errors, sizes, norms_x0, strict=True))
@@ -124,12 +129,21 @@ def _row_check(A: Any, b: np.ndarray, found: Fit, square: float) -> tuple[RowChe
     return RowCheck(math.sqrt(residual_sq), math.sqrt(residual_sq / square), len(b), 0, full=True), 0
 
 
+def _residuals_of_some(A: Any, b: np.ndarray, found: Fit, row_check: RowCheck) -> np.ndarray:
+    """Return the residuals among which outliers are looked for; none if x satisfies all rows, or rows are few."""
+    n, p = A.shape
+    if b.ndim > 1 or n < TALL * p or row_check.relative <= CLEAN:
+        return _NOTHING
+    tail = rows_for_the_tail(n)
+    return found.off[tail, 0] if found.off is not None else residuals_in(A, b, tail, found.x[0])
+
+
 def _fit(A: Any, b: np.ndarray, x0: np.ndarray | None, damp: float, tolerance: Any, threads: int) -> Fit | None:
     """Return the fit; sparse rows are converted to dense if they are few, or if their squares do not determine x."""
     dense = isinstance(A, np.ndarray)
     if not dense and not worth_writing_out(*A.shape):
         found = fit_sparse(A, b, x0, damp, tolerance, threads)
-        if found is not None or A.shape[0] * A.shape[1] > _MOST_NUMBERS:
+        if found is not None or A.shape[0] * A.shape[1] > NUMBERS_IN_CACHE:
             return found
     rows = A if dense else A.toarray()
     return fit(rows.astype(float, copy=False), b, x0, damp, tolerance, threads)

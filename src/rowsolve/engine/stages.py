@@ -9,14 +9,15 @@ import numpy as np
 
 from rowsolve._solution import Status
 from rowsolve.checkpoint.state import Kind, StateError, fill, listed, named, packed, state_of, text
-from rowsolve.engine.check import ROWS_TO_CHECK, residuals_of
 from rowsolve.engine.messages import FOR_FAR_ROWS
 from rowsolve.engine.outcome import Outcome
 from rowsolve.engine.outliers import Aside, outliers_among
+from rowsolve.engine.residuals import residuals_of
 from rowsolve.engine.stage import Context, Stage, Task
 from rowsolve.methods import Deflated, Direct, Method, Randomized, Refined
 from rowsolve.parallel.vectors import norm
 from rowsolve.policy.auto import Choice, Ending, first_choice, next_choice, rows_share_much, slow_if_hopeless
+from rowsolve.policy.thresholds import ROWS_TO_CHECK
 
 __all__ = ["SAYS", "Auto"]
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from rowsolve.engine.check import full_check, residuals_of, sampled_check
+from rowsolve.engine.check import full_check, sampled_check
+from rowsolve.engine.residuals import residuals_of
 from rowsolve.estimate.tolerance import Tolerance
 from rowsolve.kernels.gram import add_products, zeros_for_products
 from rowsolve.kernels.rows import CSRRows, DenseRows, frozen

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from rowsolve._solution import History, Status
-from rowsolve.engine.check import ROWS_TO_CHECK
 from rowsolve.engine.run import Run
 from rowsolve.engine.stage import Context, Stage
 from rowsolve.engine.warmup import warm_up
@@ -32,6 +31,7 @@ from rowsolve.policy.thresholds import (
     NUMBERS_TO_TRY,
     PASSES_TO_JUDGE,
     ROWS_PER_COLUMN,
+    ROWS_TO_CHECK,
     SAMPLED_COLUMNS,
     TIMINGS,
     WELL_CONDITIONED,

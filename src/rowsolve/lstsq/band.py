@@ -15,16 +15,13 @@ from scipy.linalg import lapack
 
 from rowsolve.kernels.gradient import add_band
 from rowsolve.kernels.rows import CSRRows
-from rowsolve.lstsq.normal import EVEN, WELL, GramFactor, noise_of
+from rowsolve.lstsq.normal import GramFactor, noise_of
 from rowsolve.lstsq.orthogonal import orthonormal
 from rowsolve.lstsq.state import Compressed, compress_sparse
+from rowsolve.policy.thresholds import MOST_DROPPED, POWER_STEPS, SAFE_CONDITION, UNEVEN
 from rowsolve.problem.layout import Layout
 
 __all__ = ["Band", "BandFactor", "compress_to_band", "factor_band"]
-
-_POWER_STEPS = 2
-_DEPENDENT = 1e-6  # at most, what remains of a dependent column of length 1
-_MOST_DROPPED = 8  # columns: each takes another factorization
 
 
 class Band(NamedTuple):
@@ -40,13 +37,18 @@ class BandFactor(GramFactor):
     Dependent columns (`dropped`, numbered as in the band) are replaced by those of the identity.
     """
 
-    def __init__(self, lower: np.ndarray, roots: np.ndarray, order: np.ndarray | None, dropped: list[int]) -> None:
-        self.lower, self.order, self.dropped, self.columns = lower, order, dropped, None
-        self.basis, self.of_null, self.rank, self.rcond = None, True, len(roots) - len(dropped), 0.0
-        self.lengths = roots[:, None]
+    def __init__(
+        self, scaled: np.ndarray, lower: np.ndarray, roots: np.ndarray, order: np.ndarray | None, dropped: list[int]
+    ) -> None:
+        lengths = roots
         if order is not None:
-            self.lengths = np.empty((len(roots), 1))
-            self.lengths[order, 0] = roots
+            lengths = np.empty_like(roots)
+            lengths[order] = roots
+        super().__init__(lower, lengths, 0.0)
+        self.order, self.dropped, self.of_null, self.rank = order, dropped, True, len(roots) - len(dropped)
+        if dropped:
+            self.basis = self._null_space(scaled)
+        self.rcond = self._rcond(scaled)
 
     def solve(self, vectors: np.ndarray) -> np.ndarray:
         """Return the minimum-norm solution for each column of `vectors`."""
@@ -67,14 +69,23 @@ class BandFactor(GramFactor):
             found[self.order] = before
         return found / self.lengths
 
-    def find_null_space(self, scaled: np.ndarray) -> None:
-        """Compute the null space: each dropped column of the `scaled` band is a combination of the others."""
+    def _null_space(self, scaled: np.ndarray) -> np.ndarray:
+        """Return the null space: each dropped column of the `scaled` band is a combination of the others."""
         null = np.zeros((len(self.lengths), len(self.dropped)))
         for k, j in enumerate(self.dropped):
             null[:, k] = column_of(scaled, j)
         null = -self._solve(null)
         null[self.dropped, np.arange(len(self.dropped))] = 1.0
-        self.basis = orthonormal(self._back(null))[0]
+        return orthonormal(self._back(null))[0]
+
+    def _rcond(self, scaled: np.ndarray) -> float:
+        """Return an estimate of the square root of the reciprocal condition number of the columns not dropped."""
+        found, inverse = noise_of(len(scaled))[:, :1], 0.0
+        for _ in range(POWER_STEPS):
+            found = self._solve(found / np.linalg.norm(found))
+            inverse = float(np.linalg.norm(found))
+        largest = 2.0 * float(np.abs(scaled).sum(axis=1).max())  # at least: each entry beside the diagonal counts twice
+        return 1.0 / math.sqrt(largest * inverse) if 0.0 < inverse < math.inf else 0.0
 
     def spread(self) -> float:
         """Return the square root of the trace of the inverse, in the units of x, estimated by random vectors."""
@@ -119,7 +130,7 @@ def factor_band(band: Band, damp: float = 0.0) -> BandFactor | None:
         return None
     diagonal[zero] = diagonal.max()
     roots = np.concatenate([np.sqrt(diagonal), np.ones(wide)])
-    if roots[:p].max() <= EVEN * roots[:p].min():  # one unit for all suffices
+    if roots[:p].max() <= UNEVEN * roots[:p].min():  # one unit for all suffices
         roots[:] = roots[:p].max()
         scaled = band.values / roots[0] ** 2
         scaled[:, 0] = diagonal / roots[0] ** 2
@@ -130,11 +141,9 @@ def factor_band(band: Band, damp: float = 0.0) -> BandFactor | None:
     found = _factor_without_dependent(scaled, zero.tolist())
     if found is None:
         return None
-    factor = BandFactor(found[0], roots[:p], order, found[1])
-    if found[1]:
-        factor.find_null_space(scaled)
-    factor.rcond = _rcond(scaled, factor)
-    return factor if factor.rcond > WELL else None
+    lower, dropped = found
+    factor = BandFactor(scaled, lower, roots[:p], order, dropped)
+    return factor if factor.rcond > 1.0 / SAFE_CONDITION else None
 
 
 def _factor_without_dependent(scaled: np.ndarray, zero: list[int]) -> tuple[np.ndarray, list[int]] | None:
@@ -142,11 +151,11 @@ def _factor_without_dependent(scaled: np.ndarray, zero: list[int]) -> tuple[np.n
 
     The `zero` columns only need a new diagonal.
     """
-    dropped, work, most = list(zero), scaled, len(zero) + _MOST_DROPPED
+    dropped, work, most = list(zero), scaled, len(zero) + MOST_DROPPED
     while len(dropped) <= most:
         lower, info = lapack.dpbtrf(work.T, lower=1)
         pivots = lower[0, : info - 1] if info > 0 else lower[0]
-        small = np.flatnonzero(pivots < _DEPENDENT)
+        small = np.flatnonzero(pivots < 1.0 / SAFE_CONDITION)  # what is left of a dependent column of length 1
         if not small.size and info == 0:
             return lower, dropped
         j = int(small[0]) if small.size else info - 1
@@ -157,13 +166,3 @@ def _factor_without_dependent(scaled: np.ndarray, zero: list[int]) -> tuple[np.n
         for d in range(1, min(scaled.shape[1] - 1, j) + 1):
             work[j - d, d] = 0.0
     return None
-
-
-def _rcond(scaled: np.ndarray, factor: BandFactor) -> float:
-    """Return an estimate of the square root of the reciprocal condition number of the columns not dropped."""
-    found, inverse = noise_of(len(scaled))[:, :1], 0.0
-    for _ in range(_POWER_STEPS):
-        found = factor._solve(found / np.linalg.norm(found))
-        inverse = float(np.linalg.norm(found))
-    largest = 2.0 * float(np.abs(scaled).sum(axis=1).max())  # at least: each entry beside the diagonal counts twice
-    return 1.0 / math.sqrt(largest * inverse) if 0.0 < inverse < math.inf else 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,40 +22,24 @@ from rowsolve.checkpoint.state import (
     state_of,
 )
 from rowsolve.kernels.gradient import add_gram, solve_factored, solve_transposed, solve_upper
-from rowsolve.kernels.rows import CSRRows, distances, frozen, residuals
-from rowsolve.lstsq.normal import factor_gram
-from rowsolve.lstsq.orthogonal import pivoted, scaled_columns
+from rowsolve.kernels.rows import CSRRows, distances, residuals
+from rowsolve.lstsq.normal import factor_gram, noise_of
+from rowsolve.lstsq.orthogonal import full_condition, orthonormal, pivoted, qr_of, scaled_columns
 from rowsolve.lstsq.state import compress
 from rowsolve.lstsq.triangle import Triangle, triangulate
 from rowsolve.parallel.blas import blas_threads
 from rowsolve.parallel.vectors import norm, norms
 from rowsolve.policy.prices import QR_PER_PRODUCT
+from rowsolve.policy.thresholds import BY_ROUNDING, EPS, GATHERED
 from rowsolve.problem.reader import Part
 from rowsolve.problem.system import System
 
 __all__ = [
-    "Factor",
-    "factor_of",
-    "gather",
-    "larger_of",
-    "noise_of",
-    "products_of_gram",
-    "rows_beyond",
-]
+    "Factor", "amplification", "factor_of", "find_odd_rows", "gather", "products_of_gram", "rows_beyond",
+    "rows_that_reach",
+]  # fmt: skip
 
-_CLEARLY_FULL = 100.0  # times the cutoff of the rank: the reciprocal condition of a triangle that needs no pivoting
-_ROUNDED = 1e5  # units of rounding that a Gram matrix may leave of A z, if z is null
-_IN_RANGE = 1e60  # entries whose squares do not overflow
-_BESIDE = 1e-10  # cosine between a row and a direction orthogonal to it, up to rounding
-_ROOM, _MUCH_ROOM = 2e7, 2e8  # bytes of rows gathered at a time
-_POWER_STEPS, _SETTLED = 12, 1.05
-_VECTORS = 4
-
-
-@lru_cache(maxsize=8)  # creating a generator takes longer than factoring a small system
-def noise_of(size: int) -> np.ndarray:
-    """Return a few random vectors, the same in each call."""
-    return frozen(np.random.default_rng(0).standard_normal((_VECTORS, size)))
+_CONDITION_STEPS = 12  # of the power method, for the condition number within some percent
 
 
 class Factor:
@@ -100,20 +84,14 @@ class Factor:
         """The ratio of the largest to the smallest nonzero singular value, within about 20%."""
         if not self.rank:
             return 1.0
-        R: Any = self._triangle if self._rows is None else self._rows
-        condition = 0.0
-        v = noise_of(self._n_columns)[:2].astype(R.dtype)
+        R = self._triangle if self._rows is None else self._rows
+        v = noise_of(self._n_columns).T[:2].copy()
         self.project(v)
-        for _ in range(_POWER_STEPS):
-            v /= np.linalg.norm(v, axis=1, keepdims=True)
+        for _ in range(_CONDITION_STEPS):
+            v /= norms(v)[:, None]
             v[0] = R.T @ (R @ v[0])
-            both = v[[1, 1]].astype(float)
-            self.solve(both)
-            v[1], before = both[0], condition
-            condition = math.sqrt(float(np.linalg.norm(v[0])) * float(np.linalg.norm(both[0])))
-            if condition < _SETTLED * before:
-                break
-        return condition
+            self.solve(v[1:])
+        return math.sqrt(norm(v[0]) * norm(v[1]))
 
     def solve(self, vectors: np.ndarray) -> None:
         """Replace each of `vectors` by ``(R'R)**-1`` times it, with minimum norm."""
@@ -153,7 +131,7 @@ class Factor:
         """
         if not self.rank:
             return 0.0
-        vectors = noise_of(self._n_columns).copy()
+        vectors = noise_of(self._n_columns).T.copy()
         self.project(vectors)
         noise = vectors if self._columns is None else np.ascontiguousarray(vectors[:, self._columns])
         solve_transposed(self._triangle, noise)
@@ -161,7 +139,7 @@ class Factor:
         noise /= spread[:, None]
         solve_upper(self._triangle, noise)
         self._put(noise, vectors)
-        return larger_of(spread, norms(vectors))
+        return amplification(spread, norms(vectors))
 
     @property
     def _n_columns(self) -> int:
@@ -186,12 +164,12 @@ class Factor:
 
         It is estimated from random vectors that are applied twice, as in `spread`.
         """
-        sums = sizes * noise_of(sizes.size)
+        sums = sizes * noise_of(sizes.size).T
         self.solve(sums)
         spread = norms(sums)
         sums /= np.where(spread > 0.0, spread, 1.0)[:, None]
         self.solve(sums)
-        return larger_of(spread, norms(sizes * sums))
+        return amplification(spread, norms(sizes * sums))
 
     saved: ClassVar[dict[str, Kind]] = {  # in the order of the arguments
         "n_rows": integer(1, "n"),
@@ -221,7 +199,7 @@ class Factor:
 
 def _null_space(triangle: np.ndarray, rows: np.ndarray, columns: Any) -> np.ndarray:
     """Return an orthonormal basis, one vector in each row, of the null space of `rows`."""
-    from scipy.linalg import qr, solve_triangular
+    from scipy.linalg import solve_triangular
 
     rank, p = rows.shape
     others = np.setdiff1d(np.arange(p), columns)
@@ -229,11 +207,14 @@ def _null_space(triangle: np.ndarray, rows: np.ndarray, columns: Any) -> np.ndar
     basis[others, np.arange(p - rank)] = 1.0
     if rank:
         basis[columns] = -solve_triangular(triangle, rows[:, others], check_finite=False)
-    return np.ascontiguousarray(qr(basis, mode="economic", check_finite=False)[0].T)
+    return np.ascontiguousarray(orthonormal(basis)[0].T)
 
 
-def larger_of(once: np.ndarray, twice: np.ndarray) -> float:
-    """Return the amplification of random vectors: the mean of one application, or the largest of a second one."""
+def amplification(once: np.ndarray, twice: np.ndarray) -> float:
+    """Return the Frobenius norm of a matrix, from the norms of its products with random vectors.
+
+    `twice` has the norms of the products of the transpose with the normalized results.
+    """
     return max(norm(once) / math.sqrt(once.size), float(twice.max()))
 
 
@@ -247,8 +228,8 @@ def factor_of(system: System, order: np.ndarray) -> Factor:
     p, stand_for = system.n_columns, math.sqrt(system.n_rows / order.size)
     damp = system.damp / stand_for
     system.clock.make_sure_of_time(products_of_gram(system, order.size) + p**3 / 3)
-    gram = _gram(system, order) if order.size >= p or damp else None
-    if gram is not None:
+    if order.size >= p or damp:
+        gram = _gram(system, order)
         with blas_threads(p**3 / 6, system.limits.threads):
             found = factor_gram(gram, damp)
             if found is not None:
@@ -272,11 +253,11 @@ def products_of_gram(system: System, n_rows: int) -> float:
     )
 
 
-def gather(part: Part, n_columns: int, workspace_bytes: float = _ROOM) -> Iterator[np.ndarray]:
-    """Yield the rows of a part as dense arrays of about `workspace_bytes` bytes."""
+def gather(part: Part, n_columns: int, n_bytes: float = math.inf) -> Iterator[np.ndarray]:
+    """Yield the rows of a part as dense arrays of about `n_bytes` bytes."""
     rows, order = part.rows, part.order
     n_rows = rows.indptr.size - 1 if isinstance(rows, CSRRows) else len(rows.values)
-    size = max(1, int(min(order.size, workspace_bytes / (8 * n_columns))))
+    size = max(1, int(min(order.size, n_bytes / (8 * n_columns))))
     for first in range(0, order.size, size):
         piece: Any = order[first : first + size]
         if order.size == n_rows:
@@ -298,20 +279,24 @@ def rows_beyond(system: System, factor: Factor | None, rng: np.random.Generator)
     if factor is not None:
         assert factor._null is not None
         z = z @ factor._null.T @ factor._null
-    z /= norm(z)
-    found = [np.empty(0, np.int64)]
+    return rows_that_reach(system, z / norm(z))
+
+
+def rows_that_reach(system: System, z: np.ndarray, limit: float = 0.0) -> np.ndarray:
+    """Return the rows i with ``abs(<a_i, z>) / norm(a_i)`` above `limit` and above rounding; make one pass over A."""
+    limit, found = max(limit, BY_ROUNDING * norm(z)), []
     for piece in system.pieces():
         order, out = np.arange(piece.start, piece.stop), np.empty(piece.n_rows)
         distances(piece.rows, np.zeros(piece.stop), order, z, out, 1.0, system.counter.flagged_rows)
-        found.append(piece.first + order[~(out <= _BESIDE)])
+        found.append(piece.first + order[~(out <= limit)])
     return np.concatenate(found)
 
 
 def _is_null(system: System, order: np.ndarray, factor: Factor) -> bool:
     """Return whether no row reaches the null space of a Gram matrix, which has only half of the digits."""
     assert factor._null is not None
-    n_null, limit = len(factor._null), max(order.size, system.n_columns, _ROUNDED) * float(np.finfo(float).eps)
-    for z in noise_of(n_null)[:2] @ factor._null:
+    limit = max(max(order.size, system.n_columns) * EPS, BY_ROUNDING)
+    for z in noise_of(len(factor._null)).T[:2] @ factor._null:
         reached = 0.0
         for part in system.parts(order):
             out = np.empty(part.order.size)
@@ -323,40 +308,35 @@ def _is_null(system: System, order: np.ndarray, factor: Factor) -> bool:
     return True
 
 
-def _gram(system: System, order: np.ndarray) -> np.ndarray | None:
-    """Return the upper triangle of the Gram matrix of the rows in `order`; None if their squares overflow."""
+def _gram(system: System, order: np.ndarray) -> np.ndarray:
+    """Return the upper triangle of the Gram matrix of the rows in `order`."""
     p = system.n_columns
     gram = np.zeros((p, p))
     for part in system.parts(order):
         if isinstance(part.rows, CSRRows):
             add_gram(part.rows, part.order, gram)
         else:
-            for rows in gather(part, p):
+            for rows in gather(part, p, min(GATHERED, system.limits.workspace_bytes / 8)):
                 gram += compress(rows, np.empty((len(rows), 0)), system.limits.threads).gram
-    trace = float(gram.trace())
-    if not math.isfinite(trace):
+    if not math.isfinite(gram.trace()):
         find_odd_rows(system, order)
-    return gram if 1.0 / _IN_RANGE**2 < trace / p < _IN_RANGE**2 else None
+    return gram
 
 
 def _by_qr(system: System, order: np.ndarray, damp: float, stand_for: float) -> Factor:
     """Factor by QR, piece by piece, with pivoting at the end if the rows are rank-deficient."""
-    from scipy.linalg import lapack
-
     p = system.n_columns
     state = Triangle(np.zeros((p, p)), np.zeros((p, 0)), np.zeros(0), 0)  # no right-hand sides
     for part in system.parts(order):
-        for rows in gather(part, p, workspace_bytes=min(_MUCH_ROOM, system.limits.workspace_bytes / 8)):
+        for rows in gather(part, p, min(GATHERED, system.limits.workspace_bytes / 8)):
             state = state.merge(triangulate(rows, np.empty((len(rows), 0)), system.limits.threads))
     triangle = state.damped(damp).triangle if damp else state.triangle[: order.size]
     if not np.isfinite(triangle).all():
         find_odd_rows(system, order)
     lengths = scaled_columns(triangle)
-    scaled, cut = triangle / lengths, max(order.size, p) * float(np.finfo(float).eps)
-    if len(triangle) == p and triangle.diagonal().all():
-        rcond, _ = lapack.dtrcon(scaled, uplo="U")
-        if rcond > _CLEARLY_FULL * cut:
-            return Factor(order.size, np.ascontiguousarray(stand_for * triangle))
+    scaled, cut = triangle / lengths, max(order.size, p) * EPS
+    if len(triangle) == p and full_condition(scaled, cut) is not None:
+        return Factor(order.size, np.ascontiguousarray(stand_for * triangle))
     found = pivoted(scaled, cut)
     return _independent(order.size, stand_for * found.rows, found.order, lengths, has_gap=found.has_gap)
 
@@ -364,20 +344,13 @@ def _by_qr(system: System, order: np.ndarray, damp: float, stand_for: float) -> 
 def _independent(n_rows: int, rows: np.ndarray, order: np.ndarray, lengths: np.ndarray, *, has_gap: bool) -> Factor:
     """Return the factor with these `rows`, whose columns are in another `order` and have been divided by `lengths`."""
     rank = len(rows)
-    if rank == len(order):
-        return Factor(n_rows, _upper((rows * lengths[order])[:, np.argsort(order)]), has_gap=has_gap)
     whole = np.empty((rank, len(order)))
     whole[:, order] = rows
     whole *= lengths
+    if rank == len(order):
+        return Factor(n_rows, np.ascontiguousarray(np.triu(qr_of(np.asfortranarray(whole))[0])), has_gap=has_gap)
     columns = order[:rank].astype(np.int64)
     return Factor(n_rows, np.ascontiguousarray(whole[:, columns]), whole, columns, has_gap=has_gap)
-
-
-def _upper(rows: np.ndarray) -> np.ndarray:
-    """Return the triangle with the same Gram matrix as a square matrix."""
-    from scipy.linalg import qr
-
-    return np.ascontiguousarray(qr(rows, mode="r", check_finite=False)[0])
 
 
 def find_odd_rows(system: System, order: np.ndarray) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from functools import lru_cache
 from operator import mul
 from typing import Any, NamedTuple
@@ -10,28 +11,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import lapack
 
-from rowsolve.lstsq.normal import (
+from rowsolve.lstsq.normal import Fit, noise_of, norms, residual_sq_of
+from rowsolve.lstsq.state import compress, is_short, slopes_at
+from rowsolve.parallel.blas import blas_threads
+from rowsolve.policy.thresholds import (
     AS_GIVEN,
+    EPS,
+    IN_RANGE,
+    INDEPENDENT,
     LEFT,
-    ROOTS,
+    LONG_SUM,
     ROUNDED,
-    SUMS,
+    SAFE_CONDITION,
+    SUM,
     SURE,
-    WELL,
-    Fit,
-    noise_of,
-    norms,
-    residual_sq_of,
 )
-from rowsolve.lstsq.state import compress, slopes_at
 
-__all__ = ["by_inverse", "identity", "is_short", "upper"]
-
-_EPS = float(np.finfo(float).eps)
-_LONG, _NARROW = 200_000, 64  # numbers of A, and columns, of which BLAS makes products with one thread by itself
-_IN_RANGE = 1e100  # lengths of columns whose squares are well in range
-_SAFE = 1e6  # condition number up to which a correction by the squares of A estimates the error
-_CLEAR = 1e4  # condition number up to which squares determine which columns are dependent
+__all__ = ["by_inverse", "upper"]
 
 
 def by_inverse(A: np.ndarray, b: np.ndarray, x0: np.ndarray | None, tolerance: Any, threads: int) -> Fit | None:
@@ -42,24 +38,20 @@ def by_inverse(A: np.ndarray, b: np.ndarray, x0: np.ndarray | None, tolerance: A
     it does.
     """
     short = is_short(*A.shape)
-    gram, sides, squares = (A.T @ A, A.T @ b, (b.T @ b).diagonal()) if short else compress(A, b, threads)[:3]
-    found = _inverse_of(gram, sum(squares.tolist()))
-    if found is None:
-        return None
-    x = found.inverse @ sides
-    if found.null is not None:
-        return _with_null_space(A, b, x, x0, found, squares, tolerance, threads)
-    if not short:
-        error = found.error_by_sums(x, np.sqrt(squares))
-        if (error <= SURE * tolerance.at(norms(x), 0.0)).all() and tolerance.eps <= _EPS:
-            return Fit(x.T, error, residual_sq_of(x, sides, squares), squares, len(x), True, 1)
-    slopes, residual_sq, off = _slopes_and_residuals(A, b, x, threads)
-    return found.corrected(x, slopes, residual_sq, squares, len(A), tolerance, off)
-
-
-def is_short(n_rows: int, n_columns: int) -> bool:
-    """Return whether BLAS uses one thread for such a matrix by itself, since setting the number of threads is slow."""
-    return n_rows * n_columns <= _LONG and n_columns <= _NARROW
+    with nullcontext() if short else blas_threads(math.inf, 1):
+        gram, sides, squares = (A.T @ A, A.T @ b, (b.T @ b).diagonal()) if short else compress(A, b, threads)[:3]
+        found = _inverse_of(gram, sum(squares.tolist()))
+        if found is None:
+            return None
+        x = found.inverse @ sides
+        if found.null is not None:
+            return _with_null_space(A, b, x, x0, found, squares, tolerance, threads)
+        if not short:
+            error = found.error_by_sums(x, np.sqrt(squares))
+            if (error <= SURE * tolerance.at(norms(x), 0.0)).all() and tolerance.eps <= EPS:
+                return Fit(x.T, error, residual_sq_of(x, sides, squares), squares, len(x), True, 1)
+        slopes, residual_sq, off = _slopes_and_residuals(A, b, x, threads)
+        return found.corrected(x, slopes, residual_sq, squares, len(A), tolerance, off)
 
 
 def _slopes_and_residuals(A: np.ndarray, b: np.ndarray, x: np.ndarray, threads: int) -> tuple[Any, Any, Any]:
@@ -83,15 +75,15 @@ def _with_null_space(
         both[:, :k] += found.null @ x0.T
     slopes, residual_sq, off = _slopes_and_residuals(A, b, both, threads)
     null, turn = both[:, k].tolist(), (found.inverse @ slopes[:, k]).tolist()
-    rounding = max(n, p, ROUNDED) * _EPS * math.sqrt(sum(map(mul, found.of_columns, map(mul, null, null))))
+    rounding = max(n, p, ROUNDED) * EPS * math.sqrt(sum(map(mul, found.of_columns, map(mul, null, null))))
     left_sq = float(residual_sq[k]) - sum(map(mul, slopes[:, k].tolist(), turn))  # once it is corrected like x
-    if not max(left_sq, WELL * float(residual_sq[k])) <= rounding**2:
+    if not max(left_sq, float(residual_sq[k]) / SAFE_CONDITION) <= rounding**2:
         return None
     turned = math.sqrt(sum(map(mul, turn, turn)) / sum(map(mul, null, null)))
     fit = found.corrected(both[:, :k], slopes[:, :k], residual_sq[:k], squares, n, tolerance, off, turned)
     if fit is None or x0 is None:
         return fit
-    return fit._replace(error=fit.error + (turned + _EPS * found.condition) * norms(x0.T))  # which cannot be corrected
+    return fit._replace(error=fit.error + (turned + EPS * found.condition) * norms(x0.T))  # which cannot be corrected
 
 
 class _Inverse(NamedTuple):
@@ -111,7 +103,7 @@ class _Inverse(NamedTuple):
         """Return the error of x due to rounding of sums over all rows."""
         squares = np.array(self.of_columns)
         spread = math.sqrt(float(((self.inverse * self.inverse) @ squares).sum()))
-        return SUMS * _EPS * spread * (np.sqrt(squares @ (x * x)) + norm_b)
+        return LONG_SUM * EPS * spread * (np.sqrt(squares @ (x * x)) + norm_b)
 
     def corrected(
         self, x: np.ndarray, slopes: np.ndarray, residual_sq: np.ndarray, squares: np.ndarray, n: int, tolerance: Any,
@@ -126,7 +118,7 @@ class _Inverse(NamedTuple):
         for (size_sq, x_sq), (moved_sq, change_sq), off_sq in zip(sizes, moves, residuals, strict=True):
             size, norm_x, harm = math.sqrt(size_sq), math.sqrt(x_sq), math.sqrt(off_sq) * self.condition
             left = min(LEFT * math.sqrt(moved_sq) / (size or 1.0), 1.0) * math.sqrt(change_sq)
-            error = max(left, _EPS * max(spread * (ROOTS * size + harm), norm_x), turned * norm_x)
+            error = max(left, EPS * max(spread * (SUM * size + harm), norm_x), turned * norm_x)
             as_given = AS_GIVEN * tolerance.eps * spread * (size + harm)  # A and b are rounded
             if not error <= max(tolerance.at(norm_x, 0.0), as_given):
                 return None
@@ -137,7 +129,7 @@ class _Inverse(NamedTuple):
 def _inverse_of(gram: np.ndarray, square_of_b: float) -> _Inverse | None:
     """Invert a Gram matrix, also a singular one; return None if that loses digits or numbers are out of range."""
     of_columns, p = gram.diagonal().tolist(), len(gram)
-    if not (sum(of_columns) + square_of_b < _IN_RANGE**2 and min(of_columns) > _IN_RANGE**-2):  # a sum is NaN if one is
+    if not (sum(of_columns) + square_of_b < IN_RANGE**2 and min(of_columns) > IN_RANGE**-2):  # a sum is NaN if one is
         return None
     lower, info = lapack.dpotrf(gram.T, lower=1)
     if info == 0:
@@ -145,7 +137,7 @@ def _inverse_of(gram: np.ndarray, square_of_b: float) -> _Inverse | None:
         inverse = triangle.T @ triangle
         of_rows = inverse.diagonal().tolist()
         condition = math.sqrt(p * sum(map(mul, of_columns, of_rows)))
-        if condition < _SAFE:
+        if condition < SAFE_CONDITION:
             return _Inverse(inverse, of_columns, of_rows, condition, p)
     return _pseudoinverse_of(gram, of_columns)
 
@@ -157,7 +149,7 @@ def _pseudoinverse_of(gram: np.ndarray, of_columns: list[float]) -> _Inverse | N
     ``R' (R R')**-2 R``.
     """
     p, lengths = len(gram), np.array([math.sqrt(square) for square in of_columns])
-    lower, order, rank, _ = lapack.dpstrf((gram / lengths / lengths[:, None]).T, tol=p * _EPS, lower=1, overwrite_a=1)
+    lower, order, rank, _ = lapack.dpstrf((gram / lengths / lengths[:, None]).T, tol=p * EPS, lower=1, overwrite_a=1)
     R = np.empty((rank, p))
     R[:, order - 1] = lower[:, :rank].T * upper(rank, p)
     R *= lengths
@@ -169,14 +161,8 @@ def _pseudoinverse_of(gram: np.ndarray, of_columns: list[float]) -> _Inverse | N
     inverse = half.T @ half
     of_rows = inverse.diagonal().tolist()
     condition = math.sqrt(p * sum(map(mul, of_columns, of_rows)))
-    null = identity(p) - half.T @ R
-    return _Inverse(inverse, of_columns, of_rows, condition, rank, null) if condition < _CLEAR else None
-
-
-@lru_cache(maxsize=64)
-def identity(size: int) -> np.ndarray:
-    """Return the identity matrix, which is cached."""
-    return np.eye(size)
+    null = np.eye(p) - half.T @ R
+    return _Inverse(inverse, of_columns, of_rows, condition, rank, null) if condition < 1.0 / INDEPENDENT else None
 
 
 @lru_cache(maxsize=64)

@@ -12,26 +12,24 @@ from scipy.linalg import lapack
 
 from rowsolve.lstsq.orthogonal import orthonormal
 from rowsolve.lstsq.state import Compressed
+from rowsolve.policy.thresholds import (
+    AS_GIVEN,
+    BY_ROUNDING,
+    EPS,
+    IN_RANGE,
+    INDEPENDENT,
+    LEFT,
+    LONG_SUM,
+    N_VECTORS,
+    ROUNDED,
+    SAFE_CONDITION,
+    STEPS,
+    SUM,
+    SURE,
+    UNEVEN,
+)
 
-__all__ = [
-    "AS_GIVEN", "EVEN", "LEFT", "ROOTS", "ROUNDED", "SUMS", "SURE", "WELL", "Fit", "GramFactor", "factor_gram",
-    "fit_normal", "noise_of", "norms", "residual_sq_of",
-]  # fmt: skip
-
-_EPS = float(np.finfo(float).eps)
-WELL = 1e-6  # reciprocal condition of the triangle of a Gram matrix that refinement can make up for
-_INDEPENDENT = 1e-5  # the same of the columns that a Gram matrix shows to be independent
-EVEN = 2.0  # columns whose lengths differ by less need not be made equal
-_IN_RANGE = 1e100  # lengths of columns whose squares make a Gram matrix
-_VECTORS = 4
-SUMS = 8.0  # units of rounding in a sum over all rows
-ROOTS = 4.0  # the same in a product of some terms
-AS_GIVEN = 0.3  # of a unit, the rounding error of the numbers of a row
-SURE = 0.1  # of the error allowed: an estimate so small needs no pass to be certain
-_CLEAR = 1e-11  # of b'b: a sum of squared residuals that has some digits left
-_STEPS = 4  # of refinement, at most
-LEFT = 10.0  # times the ratio of a correction to the last one: the fraction of it that is left, with a margin
-ROUNDED = 64.0  # units of rounding that may be left of A z, if z is null, of few rows: else n or p, as in numpy
+__all__ = ["Fit", "GramFactor", "factor_gram", "fit_normal", "noise_of", "norms", "residual_sq_of"]
 
 
 class Fit(NamedTuple):
@@ -117,9 +115,7 @@ class GramFactor:
         else:
             basis[self.columns], basis[others] = np.tril(self.lower), beyond.T
             basis *= self.lengths
-        by_size = np.argsort(-np.abs(basis).max(axis=1), kind="stable")  # long rows first, for accuracy
-        self.basis = found = np.empty_like(basis)
-        found[by_size] = orthonormal(basis[by_size])[0]
+        self.basis = orthonormal(basis)[0]
 
     def rows(self) -> np.ndarray:
         """Return R, a row for each independent column, with all columns of A: ``R'R`` is the Gram matrix."""
@@ -132,13 +128,13 @@ class GramFactor:
         """Return the Frobenius norm of the inverse of the triangle, in the units of x, from random vectors."""
         found = lapack.dtrtrs(self.lower, noise_of(len(self.lower)), lower=1, trans=1)[0]
         lengths = self.lengths if self.columns is None else self.lengths[self.columns]
-        return float(np.linalg.norm(found / lengths)) / math.sqrt(_VECTORS)
+        return float(np.linalg.norm(found / lengths)) / math.sqrt(N_VECTORS)
 
 
 @lru_cache(maxsize=16)  # creating a generator takes longer than solving a small system
 def noise_of(size: int) -> np.ndarray:
     """Return a few random columns, the same in each call."""
-    noise = np.random.default_rng(0).standard_normal((size, _VECTORS))
+    noise = np.random.default_rng(0).standard_normal((size, N_VECTORS))
     noise.flags.writeable = False
     return noise
 
@@ -171,13 +167,13 @@ def _lengths_of(gram: np.ndarray, damp: float) -> tuple[np.ndarray | None, np.nd
     diagonal = gram.diagonal() + damp * damp
     numbers = diagonal.tolist()  # after a rest, fewer functions of numpy take less time
     least, largest = min(filter(None, numbers), default=math.nan), max(numbers)
-    if not (sum(numbers) < _IN_RANGE**2 and least > _IN_RANGE**-2):  # a sum is NaN if a number is
+    if not (sum(numbers) < IN_RANGE**2 and least > IN_RANGE**-2):  # a sum is NaN if a number is
         return None, diagonal
     lengths = np.sqrt(diagonal)
     if 0.0 in numbers:
         lengths[diagonal == 0.0] = 1.0
         least, largest = min(least, 1.0), max(largest, 1.0)
-    if largest <= EVEN**2 * least:
+    if largest <= UNEVEN**2 * least:
         lengths[:] = math.sqrt(largest)
     return lengths, diagonal
 
@@ -200,7 +196,7 @@ def _of_full_rank(
     if lengths is None or not diagonal.all():
         return None
     lower, info = lapack.dpotrf(_scaled(gram, lengths, diagonal, out).T, lower=1, clean=0, overwrite_a=1)
-    if info == 0 and (rcond := lapack.dtrcon(lower, uplo="L")[0]) > WELL:
+    if info == 0 and (rcond := lapack.dtrcon(lower, uplo="L")[0]) > 1.0 / SAFE_CONDITION:
         return GramFactor(lower, lengths, rcond)
     return None
 
@@ -208,11 +204,11 @@ def _of_full_rank(
 def _independent(scaled: np.ndarray, lengths: np.ndarray) -> GramFactor | None:
     """Factor with pivoting; return None unless the remainder of dependent columns is far smaller than the others."""
     p = len(scaled)
-    lower, order, rank, _ = lapack.dpstrf(scaled.T, tol=p * _EPS, lower=1, overwrite_a=1)
+    lower, order, rank, _ = lapack.dpstrf(scaled.T, tol=p * EPS, lower=1, overwrite_a=1)
     if rank in (0, p):
         return None
     first = np.asfortranarray(lower[:rank, :rank])
-    if not (rcond := lapack.dtrcon(first, uplo="L")[0]) > _INDEPENDENT:
+    if not (rcond := lapack.dtrcon(first, uplo="L")[0]) > INDEPENDENT:
         return None
     found = GramFactor(first, lengths, rcond, order[:rank] - 1)
     found.find_basis(lower[rank:, :rank].T, order[rank:] - 1)
@@ -235,15 +231,15 @@ def fit_normal(
         x = factor.solve(state.sides)
         return _with_null_space(state, factor, x, x0.T, tolerance, slopes)
     k, lengths = len(state.squares), factor.lengths
-    right = np.empty((len(lengths), k + _VECTORS))
+    right = np.empty((len(lengths), k + N_VECTORS))
     right[:, :k], right[:, k:] = state.sides, lengths * noise_of(len(lengths))
     found = factor.solve(right)
     sizes_sq, x = np.vecdot(found.T, found.T), found[:, :k]
-    size, size_sq, spread_of_sums = norms(lengths * x), sizes_sq[:k], math.sqrt(sum(sizes_sq[k:].tolist()) / _VECTORS)
+    size, size_sq, spread_of_sums = norms(lengths * x), sizes_sq[:k], math.sqrt(sum(sizes_sq[k:].tolist()) / N_VECTORS)
     residual_sq = residual_sq_of(x, state.sides, state.squares, damp * damp * size_sq)
-    error = _EPS * SUMS * (size + np.sqrt(state.squares)) * spread_of_sums
+    error = EPS * LONG_SUM * (size + np.sqrt(state.squares)) * spread_of_sums
     enough, as_given = SURE * tolerance.at(np.sqrt(size_sq), 0.0), np.zeros_like(error)
-    if tolerance.eps > _EPS:
+    if tolerance.eps > EPS:
         as_given = _rounding(state, factor, size, np.sqrt(np.nan_to_num(residual_sq)), tolerance)
         enough = np.maximum(enough, SURE * as_given)
     if (error <= enough).all():
@@ -254,7 +250,7 @@ def fit_normal(
 def residual_sq_of(x: np.ndarray, sides: np.ndarray, squares: np.ndarray, damped: Any = 0.0) -> np.ndarray:
     """Return ``norm(b - A x)**2`` for each column of x, from sums over all rows; NaN if these are too inaccurate."""
     residual_sq = squares - np.vecdot(x.T, sides.T) - damped
-    if not sum(residual_sq.tolist()) >= _CLEAR * sum(squares.tolist()):
+    if not sum(residual_sq.tolist()) >= BY_ROUNDING * sum(squares.tolist()):
         residual_sq = np.full_like(residual_sq, math.nan)
     return residual_sq
 
@@ -262,7 +258,7 @@ def residual_sq_of(x: np.ndarray, sides: np.ndarray, squares: np.ndarray, damped
 def _rounding(state: Compressed, factor: GramFactor, y: np.ndarray, r: np.ndarray, tolerance: Any) -> np.ndarray:
     """Return the error of a refined x due to rounding of the products A x and of the sums in A'r."""
     as_given = AS_GIVEN * tolerance.eps  # the numbers of A and b are themselves rounded
-    of_products, of_sums = max(ROOTS * _EPS, as_given) * y, max(_EPS, as_given) * r / factor.rcond
+    of_products, of_sums = max(SUM * EPS, as_given) * y, max(EPS, as_given) * r / factor.rcond
     return factor.spread() / math.sqrt(state.n_rows) * (of_products + of_sums)
 
 
@@ -271,21 +267,29 @@ def _refined(
 ) -> Fit | None:
     """Correct x until the error left meets the tolerance: each correction leaves the same fraction of the error."""
     size = norms(factor.lengths * x)
-    for step in range(_STEPS):
+    for step in range(STEPS):
         slope, residual_sq = slopes(x)
         slope -= damp * damp * x
         change = factor.solve(slope)
         before, size = size, norms(factor.lengths * change)
         x = x + change
         rounding = _rounding(state, factor, norms(factor.lengths * x), np.sqrt(residual_sq), tolerance)
-        share = np.divide(size, before, out=np.zeros_like(size), where=before > 0.0)
-        left = norms(change) * np.minimum(LEFT * share, 1.0)
+        left = _left_of(change, size, before)
         error = np.maximum(left, rounding)
         enough = tolerance.at(norms(x), 0.0)
-        if (left <= enough).all() and ((rounding <= enough) | (tolerance.eps > _EPS)).all():
+        if (left <= enough).all() and ((rounding <= enough) | (tolerance.eps > EPS)).all():
             residual_sq = np.maximum(residual_sq - np.vecdot(slope.T, change.T), 0.0)
             return Fit(x.T, error, residual_sq, state.squares, factor.rank, True, 2 + step)
     return None
+
+
+def _left_of(change: np.ndarray, size: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """Return the error left after a correction of this `size`, in the scaled columns, of an x or correction `before`.
+
+    A correction leaves the same fraction of the error as the one before has left; a margin is added.
+    """
+    share = np.divide(size, before, out=np.zeros_like(size), where=before > 0.0)
+    return norms(change) * np.minimum(LEFT * share, 1.0)
 
 
 def _with_null_space(
@@ -297,26 +301,25 @@ def _with_null_space(
     """
     k, noise = x.shape[1], noise_of(len(x))[:, :1]
     both = np.hstack([x + x0 - factor.project(x0), noise - factor.project(noise)])
-    limit = max(state.n_rows, len(x), ROUNDED) * _EPS
+    limit = max(state.n_rows, len(x), ROUNDED) * EPS
     before, turned = norms(factor.lengths * x), 0.0
     for step in range(2):
         slope, squares = slopes(both)
         null = both[:, k:]
         change = factor.solve(slope)
         left_sq = squares[k:] - np.vecdot(slope[:, k:].T, change[:, k:].T)  # once the change is added to it
-        still_sq = np.maximum(left_sq, WELL * squares[k:])  # below which it cannot be distinguished from zero
+        still_sq = np.maximum(left_sq, squares[k:] / SAFE_CONDITION)  # below which it cannot be distinguished from zero
         is_null = (np.sqrt(still_sq) <= limit * norms(factor.lengths * null)).all()
         size = norms(factor.lengths * change[:, :k])
         turned = max(turned, float(norms(change[:, k:])[0] / norms(null)[0]))
         both = both + change
         x, r = both[:, :k], np.sqrt(squares[:k])
         rounding = _rounding(state, factor, norms(factor.lengths * x), r, tolerance)
-        share = np.divide(size, before, out=np.zeros_like(size), where=before > 0.0)
-        left, before = norms(change[:, :k]) * (np.minimum(LEFT * share, 1.0) if step == 0 else 1.0), size
+        left = _left_of(change[:, :k], size, before) if step == 0 else norms(change[:, :k])
         error = np.maximum.reduce([left, turned * norms(x), rounding])
         if is_null and ((error <= SURE * tolerance.at(norms(x), 0.0)) | (step == 1)).all():
             break
-    if not is_null or (tolerance.eps <= _EPS and not (error <= tolerance.at(norms(x), 0.0)).all()):
+    if not is_null or (tolerance.eps <= EPS and not (error <= tolerance.at(norms(x), 0.0)).all()):
         return None
     residual_sq = np.maximum(squares[:k] - np.vecdot(slope[:, :k].T, change[:, :k].T), 0.0)
     if x0.any():  # its rounding errors remain in x after any correction

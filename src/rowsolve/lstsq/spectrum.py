@@ -15,22 +15,25 @@ import numpy as np
 from rowsolve.checkpoint.state import array, integer, named, number, optional, sided
 from rowsolve.kernels.gradient import add_gradients
 from rowsolve.lstsq.factor import gather
+from rowsolve.lstsq.orthogonal import orthonormal
 from rowsolve.parallel.blas import blas_threads
-from rowsolve.policy.thresholds import LOOK_BLOCK, LOOK_SHARE
+from rowsolve.policy.thresholds import (
+    BY_ROUNDING,
+    EPS,
+    EVEN_SPECTRUM,
+    LOOK_BLOCK,
+    LOOK_ROWS,
+    LOOK_SHARE,
+    POWER_STEPS,
+    SAME_DIRECTIONS,
+    STANDS_OUT,
+)
 from rowsolve.problem.reader import Piece
 from rowsolve.problem.system import System
 
 __all__ = [
     "OUTLIERS", "SPECTRUM", "Outliers", "Shared", "Spectrum", "look_at_spectrum", "outliers_of",
 ]  # fmt: skip
-
-_ROWS = 512  # that are looked at
-_PAIRED = 128  # of these, whose angles are measured
-_POWER_STEPS = 2
-_STANDS_OUT = 4.0  # times the last of the block
-_SAME = 0.5  # cosine of the angle between the outlying directions of a sample and of all rows
-_NOTHING = 1e-24  # of a sum of squares: rounding
-_EVEN = 1.5  # see `_unevenness`: up to that conjugate gradients are not slow
 
 
 class Outliers(NamedTuple):
@@ -70,7 +73,7 @@ class Spectrum(NamedTuple):
     @property
     def even(self) -> bool:
         """Whether the eigenvalues are so even that conjugate gradients converge fast."""
-        return self.unevenness <= _EVEN
+        return self.unevenness <= EVEN_SPECTRUM
 
 
 # The expected entries of a saved state (see `rowsolve.checkpoint.state`).
@@ -83,7 +86,7 @@ def look_at_spectrum(system: System, rng: np.random.Generator) -> Spectrum:
     """Return the spectrum of A, estimated from random rows, which are counted, unless it is known already."""
 
     def look() -> Spectrum:
-        order, _ = system.sample(min(_ROWS, system.n_rows // LOOK_SHARE), rng)
+        order, _ = system.sample(min(LOOK_ROWS, system.n_rows // LOOK_SHARE), rng)
         return _spectrum_of(system, np.sort(order), rng)
 
     return system.facts.once(look)
@@ -92,26 +95,26 @@ def look_at_spectrum(system: System, rng: np.random.Generator) -> Spectrum:
 def _rows_of(system: System, order: np.ndarray) -> np.ndarray:
     system.count(order)
     (part,) = system.parts(order)
-    (rows,) = gather(part, system.n_columns, workspace_bytes=np.inf)
+    (rows,) = gather(part, system.n_columns)
     return rows
 
 
 def _spectrum_of(system: System, order: np.ndarray, rng: np.random.Generator) -> Spectrum:
     damp_sq = system.damp**2 * order.size / system.n_rows  # as much of it as there are rows
-    some = _rows_of(system, order[:: max(1, order.size // _PAIRED)])
+    some = _rows_of(system, order[:: max(1, 4 * order.size // LOOK_ROWS)])
     share = len(some) / order.size
     with blas_threads(order.size * float(system.n_columns) * LOOK_BLOCK, 1):
         unevenness = _unevenness(some, share * damp_sq)
-        if unevenness > _EVEN and (rank := _rank_of(some)) < len(some):  # what no row reaches slows nothing down
+        if unevenness > EVEN_SPECTRUM and (rank := _rank_of(some)) < len(some):  # others slow nothing down
             unevenness *= rank / system.n_columns
-        if not _EVEN < unevenness < np.inf:  # or out of range, which others will tell
+        if not EVEN_SPECTRUM < unevenness < np.inf:  # or out of range, which others will tell
             return Spectrum()
         rows = _rows_of(system, order)
         found = _outlying(rows, rng)
         rest = some - (some @ found.T) @ found
-        if np.vdot(rest, rest) <= _NOTHING * np.vdot(some, some):  # of so low a rank a few steps are all it takes
+        if np.vdot(rest, rest) <= BY_ROUNDING**2 * np.vdot(some, some):  # of so low a rank a few steps are all it takes
             return Spectrum()
-        if not len(found) or not _unevenness(rest, share * damp_sq) <= _EVEN:
+        if not len(found) or not _unevenness(rest, share * damp_sq) <= EVEN_SPECTRUM:
             return Spectrum(unevenness)
         inside = rows @ found.T
         mean = (np.vdot(rows, rows) - np.vdot(inside, inside)) / (system.n_columns - len(found)) + damp_sq
@@ -131,7 +134,7 @@ def outliers_of(system: System, shared: Shared | None) -> Outliers | None:
     moved = _gram_times(system, found)
     basis = _orthonormal(moved)
     overlap = found @ basis.T
-    if not np.linalg.svd(overlap, compute_uv=False)[-1] > _SAME:
+    if not np.linalg.svd(overlap, compute_uv=False)[-1] > SAME_DIRECTIONS:
         return None
     # Outlying directions keep to themselves: in the new basis A'A is what takes the old one to where it has moved.
     matrix = np.linalg.solve(overlap, moved @ basis.T)
@@ -173,18 +176,18 @@ def _unevenness(rows: np.ndarray, damp_sq: float) -> float:
 def _rank_of(rows: np.ndarray) -> int:
     """Return the rank of a few rows, from their squares."""
     values = np.linalg.eigvalsh(rows @ rows.T)
-    return int((values > len(rows) * np.finfo(float).eps * values[-1]).sum())
+    return int((values > len(rows) * EPS * values[-1]).sum())
 
 
 def _outlying(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return orthonormal directions of the largest singular values of `rows`, by subspace iteration."""
     block = rng.standard_normal((LOOK_BLOCK, rows.shape[1]))
-    for _ in range(_POWER_STEPS):
+    for _ in range(POWER_STEPS):
         block = _orthonormal((rows @ block.T).T @ rows)
     products = rows @ block.T
     values, turn = np.linalg.eigh(products.T @ products)
-    return turn[:, values > _STANDS_OUT * values[0]].T @ block
+    return turn[:, values > STANDS_OUT * values[0]].T @ block
 
 
 def _orthonormal(vectors: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(np.linalg.qr(vectors.T)[0].T)
+    return np.ascontiguousarray(orthonormal(vectors.T)[0].T)

@@ -19,16 +19,13 @@ from rowsolve.kernels.gram import add_products, place_of_sides, zeros_for_produc
 from rowsolve.kernels.rows import CSRRows, DenseRows, frozen
 from rowsolve.parallel.blas import blas_threads
 from rowsolve.parallel.pool import run_together
+from rowsolve.policy.prices import GRAM_ENTRY, GRAM_NUMBER, PRODUCT, pairs_in_gram
+from rowsolve.policy.thresholds import FEW_COLUMNS, FEW_NUMBERS, WORK_PER_THREAD
 
-__all__ = ["Compressed", "compress", "compress_sparse", "on_threads", "rows_of", "slopes_at"]
+__all__ = ["Compressed", "compress", "compress_sparse", "is_short", "on_threads", "rows_of", "slopes_at"]
 
-_NUMBERS = 1 << 16  # of a block of rows: 512 KB, which stay in the cache of a core
-_FEW_VECTORS, _NUMBERS_IN_CACHE = 3, 50_000  # in x, and in A: a kernel reads A once for the first, BLAS twice
-_READING = 32.0  # multiplications in the time that it takes to read a number from memory
-_PAIR = 64.0  # multiplications of dense rows in the time that a product of two sparse numbers takes
-_MERGED = 4.0  # such products in the time that it takes to make an entry of a Gram matrix and to add it to another
-_FEW_PRODUCTS = 2e6  # multiplications that BLAS does as fast as a kernel
-_WORK_OF_A_THREAD = 2e7  # multiplications for which it pays to wake another thread
+_BLOCK_NUMBERS = 1 << 16  # of a block of rows: 512 KB, which stay in the cache of a core
+_READING = GRAM_NUMBER / PRODUCT  # multiplications in the time that it takes to read a number from memory
 
 
 class Compressed(NamedTuple):
@@ -63,10 +60,10 @@ def compress(A: Any, b: np.ndarray, threads: int = 1) -> Compressed:
         gram, sums, squares = compress_sparse(A, b, (p, p), add_products_of_sparse, threads)
         return Compressed(gram, sums, squares, A.shape[0])
     p, k = A.shape[1], b.shape[1]
-    work = len(A) * (p + k) * max(_READING, float(p))
-    if work <= _FEW_PRODUCTS:
+    if is_short(len(A), p):
         rows = A.astype(float, copy=False)
         return Compressed(rows.T @ rows, rows.T @ b, np.vecdot(b.T, b.T), len(A))
+    work = len(A) * (p + k) * max(_READING, float(p))
     parts = on_threads(partial(_products_of_part, frozen(A), frozen(np.ascontiguousarray(b))), len(A), work, threads)
     total = parts[0]
     for part in parts[1:]:  # the same sum in any order of the threads
@@ -89,9 +86,14 @@ def slopes_at(A: Any, b: np.ndarray, x: np.ndarray, threads: int = 1) -> tuple[n
     return slope, squares
 
 
+def is_short(n_rows: int, n_columns: int) -> bool:
+    """Return whether BLAS uses one thread for such a matrix by itself, in no more time than a kernel takes."""
+    return n_rows * n_columns <= FEW_NUMBERS and n_columns <= FEW_COLUMNS
+
+
 def on_threads(call: Callable[[int, int], Any], n_rows: int, work: float, threads: int) -> list[Any]:
     """Call `call` with the edges of each part of the rows, one for each thread that pays; return the results."""
-    count = max(1, min(threads, int(work / _WORK_OF_A_THREAD), n_rows))
+    count = max(1, min(threads, int(work / WORK_PER_THREAD), n_rows))
     edges = [n_rows * part // count for part in range(count + 1)]
     with blas_threads(math.inf, 1) if count > 1 else nullcontext():
         return run_together([partial(call, edges[i], edges[i + 1]) for i in range(count)])
@@ -122,8 +124,9 @@ def compress_sparse(A: Any, b: np.ndarray, shape: tuple[int, int], add: Callable
         add(rows, sides, start, stop, gram, sums)
         return gram, sums
 
-    pairs = A.data.size * (A.data.size / n + b.shape[1]) / 2  # at least
-    work = _PAIR * pairs if pairs > _MERGED * math.prod(shape) else 0.0
+    n_entries = math.prod(shape)
+    price = pairs_in_gram(A.data.size * (A.data.size / n + b.shape[1]) / 2, math.sqrt(n_entries))  # at least
+    work = price / PRODUCT if price > 2.0 * GRAM_ENTRY * n_entries else 0.0  # else half of it is no more than the sum
     (gram, sums), *others = on_threads(sums_of_part, n, work, threads)
     for more, further in others:  # the same sum in any order of the threads
         gram += more
@@ -148,11 +151,12 @@ def _slopes_by_kernel(A: Any, b: np.ndarray, x: np.ndarray, start: int, stop: in
 
 
 def _slopes_of_part(A: Any, b: np.ndarray, x: np.ndarray, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
-    p, k = x.shape
-    if not isinstance(A, np.ndarray) or (k <= _FEW_VECTORS and A.size >= _NUMBERS_IN_CACHE and A.flags.forc):
+    (p, k), n_sides = x.shape, b.shape[1]
+    few = max(n_sides, k - n_sides) <= 2  # passes of a kernel: BLAS reads A twice, too
+    if not isinstance(A, np.ndarray) or (few and not is_short(*A.shape) and A.flags.forc):
         return _slopes_by_kernel(A, b, x, start, stop)
     slope, squares = np.zeros((p, k)), np.zeros(k)
-    step = max(1, _NUMBERS // p)
+    step = max(1, _BLOCK_NUMBERS // p)
     for first in range(start, stop, step):
         last = min(first + step, stop)
         rows = A[first:last].astype(float, copy=False)
@@ -162,7 +166,7 @@ def _slopes_of_part(A: Any, b: np.ndarray, x: np.ndarray, start: int, stop: int)
             squares[0] += off @ off
             continue
         r = -(rows @ x)
-        r[:, : b.shape[1]] += b[first:last]
+        r[:, :n_sides] += b[first:last]
         slope += rows.T @ r
         squares += np.einsum("ij,ij->j", r, r)
     return slope, squares

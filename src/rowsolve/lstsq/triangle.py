@@ -9,12 +9,12 @@ import numpy as np
 from scipy.linalg import lapack
 
 from rowsolve.lstsq.normal import GramFactor
+from rowsolve.lstsq.orthogonal import qr_of
 from rowsolve.lstsq.state import Compressed, on_threads
 
 __all__ = ["Triangle", "triangle_of", "triangulate"]
 
-_FEWEST_ROWS = 1024  # that are reduced together, or twice as many as columns
-_BLOCK = 64  # columns that LAPACK takes at a time
+_ROWS_REDUCED = 1024  # that are reduced together, or twice as many as columns
 
 
 class Triangle(NamedTuple):
@@ -68,7 +68,7 @@ def triangulate(A: Any, b: np.ndarray, threads: int = 1) -> Triangle:
 
 def _triangle_of_part(A: Any, b: np.ndarray, start: int, stop: int) -> Triangle:
     p, k = A.shape[1], b.shape[1]
-    found, step = Triangle(np.zeros((p, p)), np.zeros((p, k)), np.zeros(k), 0), max(_FEWEST_ROWS, 2 * p)
+    found, step = Triangle(np.zeros((p, p)), np.zeros((p, k)), np.zeros(k), 0), max(_ROWS_REDUCED, 2 * p)
     for first in range(start, stop, step):
         last = min(first + step, stop)
         rows = A[first:last] if isinstance(A, np.ndarray) else A[first:last].toarray()
@@ -84,7 +84,7 @@ def _reduced(*blocks: tuple[np.ndarray, np.ndarray]) -> Triangle:
     for rows, sides in blocks:
         stop = start + len(rows)
         both[start:stop, :p], both[start:stop, p:], start = rows, sides, stop
-    found = np.triu(lapack.dgeqrf(both, lwork=_BLOCK * width, overwrite_a=1)[0][:width])
+    found = np.triu(qr_of(both)[0][:width])
     triangle, right, rest = np.zeros((p, p)), np.zeros((p, width - p)), found[p:, p:]
     triangle[: len(found)], right[: len(found)] = found[:p, :p], found[:p, p:]
     return Triangle(triangle, right, np.einsum("ij,ij->j", rest, rest), len(both))

@@ -34,6 +34,7 @@ __all__ = [
     "dense_gram_of_sparse",
     "gram",
     "orthogonal",
+    "pairs_in_gram",
     "passes_of_random_rows",
     "sample",
     "small_system",
@@ -95,8 +96,13 @@ def a_pass(
 
 def dense_gram_of_sparse(n_pairs: float, n_columns: float) -> float:
     """Return the price of the dense Gram matrix of sparse rows with so many pairs of numbers, and its factor."""
+    return pairs_in_gram(n_pairs, n_columns) + FACTOR_PRODUCT * n_columns**3 / 3 + GRAM_ENTRY * n_columns**2
+
+
+def pairs_in_gram(n_pairs: float, n_columns: float) -> float:
+    """Return the price of the Gram matrix of sparse rows with so many pairs of numbers, without its factor."""
     far = min(1.0, max(n_columns, FEW_COLUMNS) / COLUMNS_IN_CACHE)  # a small matrix stays in the cache
-    return far * PAIR * n_pairs + FACTOR_PRODUCT * n_columns**3 / 3 + GRAM_ENTRY * n_columns**2
+    return far * PAIR * n_pairs
 
 
 def band(n_columns: float, width: float) -> float:

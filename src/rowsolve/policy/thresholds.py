@@ -17,7 +17,7 @@ SMALLEST = 1e-152  # a vector with smaller entries has squares that vanish
 IN_RANGE = 1e100  # lengths up to this, and down to its reciprocal, have squares whose sums do not overflow or vanish
 
 # --- Safety: factors and tries that several decisions share -----------------------------------------------------------
-SHRINKS = 0.5  # of the last one: an error that shrinks by less is not due to slow convergence alone
+SHRINKS = 0.5  # of the last one: an error, or a correction, that shrinks by less is not due to slow convergence alone
 EXPLAINED = 10.0  # times what an error, or rounding, is known to explain: anything larger has another cause
 UNLUCKY = 1e3  # 1 / p is the mean squared component of a random unit vector; with probability 1 / 40 it is 1000 smaller
 SURE = 0.1  # of the error allowed: a smaller estimate needs no further pass to be certain
@@ -50,6 +50,26 @@ FEWEST_PLACES = 20  # that fresh rows come from: with fewer the message does not
 GRADIENT_ROUNDING = 6.0  # units: a smaller gradient is rounding only
 SHORTEST_PROBE = 1e-13  # norm below which a probe hardly shrinks any further
 PASSES_TO_JUDGE = 8  # of conjugate gradients, after which their rate of convergence is known
+LONG_SUM = 8.0  # units: the rounding error of a sum over all rows
+BY_ROUNDING = 1e-10  # relative to its terms: a sum of terms that cancel, of which rounding may leave as much
+INDEPENDENT = 1e-5  # reciprocal condition of columns that a Gram matrix shows to be independent
+GAP = 0.01  # of the smallest singular value that counts for the rank: those that do not are clearly smaller
+LEFT = 10.0  # times the ratio of a correction to the one before: the fraction of it that is left, with a margin
+DOUBT = 3.0  # times a correction that is due to rounding: another one may be as large
+N_VECTORS = 4  # random vectors that show the size of an inverse, within a factor of 2 or so
+POWER_STEPS = 2  # of the power method, for the size of the largest singular values
+MOST_DROPPED = 8  # dependent columns of a band: each takes another factorization
+SPARE_ROWS = 16  # beyond p: they show whether a sample is consistent, and the noise
+SPARE_SHARE = 0.2  # of p: with so many more rows a random sample is well conditioned
+WORK_PER_THREAD = 2e7  # multiplications for which it pays to wake another thread: 0.2 ms
+GATHERED = 2e8  # bytes of rows that are copied at a time, at most
+LOOK_ROWS = 512  # that show the largest singular values
+STANDS_OUT = 4.0  # times an ordinary eigenvalue of A'A: one that slows down random rows and conjugate gradients
+SAME_DIRECTIONS = 0.5  # cosine of the angle between the outlying directions of a sample and of all rows
+EVEN_SPECTRUM = 1.5  # mean square by squared mean of the eigenvalues of A'A, with which conjugate gradients are fast
+ROWS_TO_CHECK = 256  # if x satisfies all of them, at most 3 / 256 of all rows are off, with 95% confidence
+VALUES_TO_CHECK = 4096  # of b, of used rows: those of other rows are looked for
+OFTEN = 0.05  # of all rows have the same b
 
 # --- Arguments of a solve ---------------------------------------------------------------------------------------------
 # Looking at so many numbers for NaN takes 3% of the time of the fastest solve: 0.4 ms, and more with many columns.
@@ -59,7 +79,7 @@ DEFAULT_PASSES, DEFAULT_NUMBERS = 1000, 1e9  # the larger is read without a limi
 
 # --- Choice of a method -----------------------------------------------------------------------------------------------
 # Measured with systems of `make bench-wild` on two cores; only the ratios matter, which vary little between machines.
-TALL = 2  # times p rows: with fewer, no sample is taken; `direct` factors as many
+TALL = 2  # times p rows: with fewer, no sample is taken, and squares of A take as long as QR; `direct` factors as many
 HARDLY_TALL = 6  # times p rows: with fewer, it costs little to read all of them without success
 MANY_ROWS = 200  # times p: a sample in vain costs little beside so many, and a decrease of the error shows over them
 ROWS_TO_CONVERGE = 30  # times p, for well-conditioned rows and six digits
@@ -71,7 +91,7 @@ HARDLY_LONGER = 3  # times the price of random rows, which have just been slow
 TWICE = 2.0  # times the price of random rows, which may not converge, while all rows at once do
 LOOK_SHARE = 8  # of all rows, at most one in so many is looked at
 LOOK_BLOCK = 12  # vectors in the search for large singular values
-UNEVEN = 2.0  # ratio of norms of columns above which more passes are needed
+UNEVEN = 2.0  # ratio of norms of columns above which more passes are needed, and each is scaled by its own norm
 
 # --- Methods ----------------------------------------------------------------------------------------------------------
 WORK_OF_A_LOOK = 10_000  # numbers: reading so many takes as long as the monitor takes for a burst
