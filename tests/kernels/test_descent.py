@@ -12,6 +12,7 @@ from scipy import sparse
 
 from rowsolve.lstsq import descent as module
 from rowsolve.lstsq.descent import Descent
+from rowsolve.problem.limits import Limits
 from rowsolve.problem.system import System
 from rowsolve.sources import open_rows
 
@@ -41,7 +42,7 @@ def system(kind):
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("damp", [0.0, 2.0])
 def test_steps__are_those_that_are_taken_one_by_one(monkeypatch, kind, threads, damp):
-    monkeypatch.setattr(System, "threads_for", lambda self, _: self.threads)
+    monkeypatch.setattr(Limits, "threads_for", lambda self, _: self.threads)
     A, b = system(kind)
     slow, fast = begun(A, b, damp=damp), begun(A, b, threads, damp)
     expected = one_by_one(slow, 6)
@@ -74,7 +75,7 @@ def test_steps__keep_to_the_rows_that_may_be_read():
 
 
 def test_steps__are_the_same_bits_when_a_thread_comes_late(monkeypatch):
-    monkeypatch.setattr(System, "threads_for", lambda self, _: self.threads)
+    monkeypatch.setattr(Limits, "threads_for", lambda self, _: self.threads)
     A, b = system("dense")
     expected = begun(A, b, 2)
     expected.advance(np.array([True]), np.zeros(1))
