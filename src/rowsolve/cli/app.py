@@ -235,7 +235,7 @@ def race(
         int, typer.Option(min=1, metavar="<int>", help="Number of timed runs of each solver; the shortest time counts.")
     ] = 5,
     threads: Annotated[int | None, typer.Option(min=1, metavar="<int>", help=THREADS)] = None,
-    limit: Annotated[float, typer.Option(help="Time limit for each run, in seconds.")] = 60.0,
+    limit: Annotated[float, typer.Option(help="Time limit in seconds, for each run and for all rounds.")] = 60.0,
     json_file: Annotated[Path | None, typer.Option("--json", help="Output file for all times (.json).")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the output file if it exists.")] = False,
 ) -> None:

@@ -15,7 +15,6 @@ from rowsolve.experiments.figure import Columns, Figure, Line, only
 from rowsolve.experiments.problems import NoiseOn, clustered_system, least_squares
 from rowsolve.experiments.style import COLOURS, DASHES, new_figure, tidy
 from rowsolve.experiments.tracing import first_steps, relative_residuals, thinned, trace
-from rowsolve.policy.thresholds import LOPSIDED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -165,7 +164,6 @@ class ConvergenceFigure(Figure):
 
     def _draw_panel(self, axes: Axes, lines: Columns, row: Row) -> None:
         curves = {name: only(lines, method=name) for name in self.names}
-        ends = [max(curve[row.axis][curve["n_draws"] == 1]) for curve in curves.values()]
         words = AXES[row.axis]
         for name, curve in curves.items():
             if row.from_the_first:
@@ -179,7 +177,7 @@ class ConvergenceFigure(Figure):
         if row.quantity == "relative_residual" and lines["least_residual"].any():
             axes.axhline(float(np.median(lines["least_residual"])), color="black", linewidth=0.8, linestyle=":")
         axes.set_yscale("log")
-        if row.from_the_first or max(ends) > LOPSIDED * min(ends):
+        if row.from_the_first:
             axes.set_xscale("log")
             words += ", log scale"
         else:

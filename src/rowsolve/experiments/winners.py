@@ -13,7 +13,6 @@ from rowsolve.experiments.figure import Columns, Figure, Line, only
 from rowsolve.experiments.problems import clustered_system
 from rowsolve.experiments.style import new_figure, scale_between
 from rowsolve.experiments.tracing import Point, floor_of, rows_to, trace
-from rowsolve.policy.thresholds import EVEN
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -137,7 +136,8 @@ def _verdict(medians: dict[str, float], limit: float) -> tuple[float, str]:
         return 1.0, "none"
     second = min((method for method in medians if method != best), key=lambda method: medians[method])
     sign = "≤ " if np.isinf(medians["cluster-block"]) else "≥ " if np.isinf(medians["block"]) else ""
-    winner = SHORT[best] if medians[second] > EVEN * medians[best] else f"{SHORT[best]}\n~ {SHORT[second]}"
+    even = f"{medians[second]:.2g}" == f"{medians[best]:.2g}"  # to the digits shown
+    winner = f"{SHORT[best]}\n~ {SHORT[second]}" if even else SHORT[best]
     return factor, f"{winner}\n{sign}{factor:.2g}"
 
 

@@ -25,7 +25,7 @@ from rowsolve.policy.auto import is_hopeless, rows_share_much
 from rowsolve.policy.least_squares import cheapest_sample, passes_at_first, price_of_passes
 from rowsolve.policy.prices import sample as price_of_square
 from rowsolve.policy.thresholds import (
-    BURSTS_TO_TRY,
+    FEWEST_IN_MEAN,
     MOST_COLUMNS,
     NUMBERS_OF_A_SAMPLE,
     NUMBERS_TO_TRY,
@@ -110,7 +110,9 @@ def _take_rows(method: Method, system: System, tolerance: Tolerance, rng: np.ran
     wanted = max(min(ROWS_PER_COLUMN * p, NUMBERS_TO_TRY / system.entries_per_row), 4 * p)
 
     def enough(monitor: Monitor) -> Status | None:
-        return Status.STOPPED if monitor.bursts.n_rows >= wanted and len(monitor.bursts.rows) >= BURSTS_TO_TRY else None
+        return (
+            Status.STOPPED if monitor.bursts.n_rows >= wanted and len(monitor.bursts.rows) >= FEWEST_IN_MEAN else None
+        )
 
     most = system.counter.rows_read + 4 * max(wanted, 256)  # else inconsistent rows would prolong it
     context = Context(system, tolerance, rng, History())

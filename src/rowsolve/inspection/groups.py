@@ -13,16 +13,19 @@ from rowsolve.engine.check import ROWS_TO_CHECK
 from rowsolve.inspection.report import Directions
 from rowsolve.inspection.sample import Sample
 from rowsolve.partition.clusters import cluster_rows
-from rowsolve.policy.thresholds import NUMBERS_OF_A_SAMPLE
+from rowsolve.policy.thresholds import (
+    CLUSTER_GAIN,
+    CLUSTER_REST,
+    MUCH_MORE_ALIKE,
+    NUMBERS_OF_A_SAMPLE,
+    ROWS_OF_A_CLUSTER,
+)
 from rowsolve.problem.system import System
 
 __all__ = ["look_at_directions", "rows_to_compare"]
 
 _COUNTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16)
-_ROWS_EACH = 8  # of a cluster, at least, on average
-_FEWEST_ROWS = 4 * _ROWS_EACH  # two clusters to make, and two to test them
-_ENOUGH, _LEFT = 0.9, 1.5  # shares of the best gain, and of the least unexplained part, that are good enough
-_MUCH = 3.0  # a similarity is much larger than another if so many times as large, or so many times as close to 1
+_FEWEST_ROWS = 2 * ROWS_OF_A_CLUSTER  # one half makes the clusters, the other tests them
 
 
 def rows_to_compare(system: System) -> int:
@@ -67,7 +70,7 @@ def _clusterings(training: Sample, rows: Any, rng: np.random.Generator) -> Itera
     """Yield increasing numbers of clusters, made from `training` and tested with `rows`."""
     p = training.system.n_columns
     for count in _COUNTS:
-        if count * _ROWS_EACH > training.n_rows or count > p:
+        if count * ROWS_OF_A_CLUSTER > training.n_rows or count > p:
             return
         centroids = cluster_rows(training.system, count, rng).centroids
         if len(centroids) < count:
@@ -81,7 +84,7 @@ def _fewest(found: list[_Clustering]) -> _Clustering:
     """Return the smallest number of clusters that explains nearly as much as the best one."""
     best = max(found, key=lambda one: one.gain)
     for one in found:
-        if one.gain >= _ENOUGH * best.gain and 1.0 - one.explained <= _LEFT * (1.0 - best.explained):
+        if one.gain >= CLUSTER_GAIN * best.gain and 1.0 - one.explained <= CLUSTER_REST * (1.0 - best.explained):
             return one
     return best
 
@@ -94,7 +97,7 @@ def _are_clusters(clusters: _Clustering, angles: Directions) -> bool:
 
 
 def _is_much_more(likeness: float, other: float) -> bool:
-    return likeness > _MUCH * other or _MUCH * (1.0 - likeness) < 1.0 - other
+    return likeness > MUCH_MORE_ALIKE * other or MUCH_MORE_ALIKE * (1.0 - likeness) < 1.0 - other
 
 
 def _by_chance(count: int, p: int) -> float:

@@ -11,7 +11,7 @@ from rowsolve.policy.thresholds import FAR_OUT, TIGHT, WELL_CONDITIONED
 
 __all__ = ["in_words", "lines", "seconds_in_words", "table", "warnings"]
 
-_WIDTH = 80
+_LINE_WIDTH = 80
 _INDENT = len("orthogonality") + 2  # the longest label
 
 
@@ -94,7 +94,7 @@ def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
     aligned = [
         "  ".join(["", row[0].ljust(first), *map(str.rjust, row[1:4], figures), row[4]]).rstrip() for row in rows
     ]
-    if max(map(len, aligned)) <= _WIDTH:
+    if max(map(len, aligned)) <= _LINE_WIDTH:
         return aligned
     head = (*rows[0][:4], "remark")
     blocks = [[f"{name}: {cell}" for name, cell in zip(head, row, strict=True) if cell] for row in rows[1:]]
@@ -103,7 +103,7 @@ def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
 
 def _wrapped(text: str, label: str = "") -> str:
     indent = " " * _INDENT if label else ""
-    return textwrap.fill(text, _WIDTH, initial_indent=label.ljust(len(indent)), subsequent_indent=indent)
+    return textwrap.fill(text, _LINE_WIDTH, initial_indent=label.ljust(len(indent)), subsequent_indent=indent)
 
 
 def _norms(norms: Norms) -> str:

@@ -27,7 +27,7 @@ from rowsolve.policy.thresholds import (
     MEMORY_WINDOW,
     POLLS_PER_NUMBER,
     ROUND_OF_A_CHAIN,
-    ROWS_AT_ONCE,
+    ROWS_TOGETHER,
     WORK_OF_A_CHAIN,
 )
 from rowsolve.problem.system import System
@@ -304,7 +304,7 @@ def _project_many(system: System, rows: Any, b: np.ndarray, b_magnitude, order, 
     """Project an even number of the iterates on all rows in each thread, so that results are always the same."""
     in_turn = sizes is ONE_BY_ONE
     if in_turn:  # products of sparse rows with each other do not pay
-        at_once = 1 if isinstance(rows, CSRRows) else ROWS_AT_ONCE
+        at_once = 1 if isinstance(rows, CSRRows) else ROWS_TOGETHER
         sizes = np.full(-(-order.size // at_once), at_once)
         sizes[-1:] = order.size - at_once * (sizes.size - 1)
     work = order.size * system.entries_per_row * len(iterates)

@@ -23,7 +23,7 @@ from rowsolve.kernels.kmeans import (
 from rowsolve.kernels.rows import PARALLEL, CSRRows, frozen
 from rowsolve.kernels.sampling import deal, new_cards
 from rowsolve.parallel.pool import run_together
-from rowsolve.policy.thresholds import NUMBERS_IN_CACHE
+from rowsolve.policy.thresholds import NUMBERS_IN_CACHE, ROWS_OF_A_CLUSTER
 from rowsolve.problem.system import System
 
 __all__ = [
@@ -45,9 +45,8 @@ EQUATION_METRICS = ("direction", "euclidean")  # those whose centroids are equat
 _ONE_BY_ONE = 512  # rows before the first batch: at the start every row moves its centroid far
 _SHARE_OF_SEEN = 1 / 16  # size of a batch relative to the rows before it, so that it moves the centroids only a little
 # The mean of many rows is shorter than a row and so, in these metrics, nearer to all other rows: processed one by one,
-# nearly all rows would end up in the cluster that got the first few. Batches of this many rows per cluster avoid that.
+# nearly all rows would end up in the cluster that got the first few. Batches of some rows per cluster avoid that.
 _LENGTH_COUNTS = ("euclidean", "jaccard")
-_ROWS_A_CLUSTER = 16
 
 
 @dataclass(frozen=True)
@@ -193,7 +192,7 @@ class _Moving:
 
 def _batches(start, stop, alone, k, entries_per_row):
     """Split rows `start` to `stop` of the pass into those before `alone`, and growing batches of the others."""
-    least, largest = 1 if alone else _ROWS_A_CLUSTER * k, NUMBERS_IN_CACHE / entries_per_row
+    least, largest = 1 if alone else ROWS_OF_A_CLUSTER * k, NUMBERS_IN_CACHE / entries_per_row
     while start < stop:
         size = alone - start if start < alone else max(least, int(min(start * _SHARE_OF_SEEN, largest)))
         yield start, min(start + size, stop)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rowsolve.policy.thresholds import NUMBERS_IN_CACHE
 from rowsolve.theory._inputs import as_matrix, check_count, check_fraction, check_positive, unit_rows
 
 __all__ = [
@@ -15,8 +16,6 @@ __all__ = [
     "orthogonality_probability_lower_bound_as_printed",
     "orthogonality_value",
 ]
-
-_STRIP = 1024  # rows whose products with all other rows are in memory at once
 
 
 def orthogonality_value(A: Any) -> float:
@@ -38,8 +37,9 @@ def orthogonality_value(A: Any) -> float:
         raise ValueError(f"`A` must have no row of zeros, which has no direction; row {int(np.argmax(zero))} is one.")
     directions = unit_rows(A)
     largest = 0.0
-    for start in range(0, k, _STRIP):
-        strip = directions[start : start + _STRIP]
+    at_once = max(1, NUMBERS_IN_CACHE // k)
+    for start in range(0, k, at_once):
+        strip = directions[start : start + at_once]
         cosines = np.abs(strip @ directions[start:].T)
         np.fill_diagonal(cosines, 0.0)  # the products of the rows of the strip with themselves
         largest = max(largest, float(cosines.max()))
