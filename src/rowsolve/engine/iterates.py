@@ -9,9 +9,8 @@ import numpy as np
 
 from rowsolve._solution import Status
 from rowsolve.checkpoint.state import Kind, Sizes, array, fill, in_place, listed, member, optional, packed, state_of
-from rowsolve.engine.outcome import Outlook
 from rowsolve.engine.stage import Context, Stage
-from rowsolve.estimate.monitor import Monitor, fewest_rows_left, rows_left
+from rowsolve.estimate.monitor import Monitor
 from rowsolve.estimate.step import Step
 from rowsolve.kernels.rows import zeros_for_vectors
 from rowsolve.methods.base import Plan, RowMethod
@@ -138,18 +137,6 @@ class Iterates:
             _keep_in_range(error)
             monitor.record(x, math.nan if cut_off else error)
         return cut_off
-
-    def outlook(self) -> Outlook:
-        """Return how far x is from the tolerance, and why."""
-        monitor = self.monitor
-        return Outlook(
-            error=monitor.relative_error,
-            rows_left=rows_left(monitor),
-            fewest_rows_left=fewest_rows_left(monitor),
-            noise=monitor.noise / monitor.norm_x if monitor.norm_x else math.inf,
-            suspicious=any(each.suspicious for each in self.monitors),
-            missed=tuple(c for c, each in enumerate(self.monitors) if not each.error <= each.allowed),
-        )
 
     def make_sure_of_range(self) -> None:
         """Raise if an x is so small that its square underflows."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from rowsolve._solution import Status
 from rowsolve.engine.check import Finding
+from rowsolve.estimate.monitor import Monitor, fewest_rows_left, rows_left
 from rowsolve.estimate.step import Findings
 from rowsolve.methods.base import Method
 
@@ -67,6 +69,18 @@ class Outlook(NamedTuple):
     missed: tuple[int, ...] = ()
     rows_averaged: int = 0
     rows_left_of_mean: float = math.nan
+
+    @classmethod
+    def of(cls, monitors: Sequence[Monitor], furthest: Monitor) -> Outlook:
+        """Return the outlook according to the monitor of each x; one of them is `furthest` from convergence."""
+        return cls(
+            error=furthest.relative_error,
+            rows_left=rows_left(furthest),
+            fewest_rows_left=fewest_rows_left(furthest),
+            noise=furthest.noise / furthest.norm_x if furthest.norm_x else math.inf,
+            suspicious=any(monitor.suspicious for monitor in monitors),
+            missed=tuple(c for c, monitor in enumerate(monitors) if not monitor.error <= monitor.allowed),
+        )
 
 
 class Outcome(NamedTuple):

@@ -11,7 +11,7 @@ from rowsolve._solution import Status
 from rowsolve.checkpoint.state import Sizes, array, check_keys, in_place, optional, packed
 from rowsolve.engine.fresh import FreshRows
 from rowsolve.engine.iterates import Iterates, OutOfRange
-from rowsolve.engine.outcome import Outcome
+from rowsolve.engine.outcome import Outcome, Outlook
 from rowsolve.engine.progress import Progress, StoppedByCallback
 from rowsolve.engine.row_loop import RowLoop
 from rowsolve.engine.stage import Context, Stage
@@ -76,7 +76,7 @@ class Run:
 
     def _outcome(self, status: Status) -> Outcome:
         iterates, loop = self.iterates, self.loop
-        outlook = iterates.outlook()
+        outlook = Outlook.of(iterates.monitors, iterates.monitor)
         if loop.averaging is not None:
             rows_averaged, rows_left_of_mean = loop.averaging.n_rows, loop.averaging.rows_left
             outlook = outlook._replace(rows_averaged=rows_averaged, rows_left_of_mean=rows_left_of_mean)
