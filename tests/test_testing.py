@@ -10,7 +10,7 @@ import pytest
 
 from rowsolve import Status, testing
 from rowsolve.estimate.step import Step
-from rowsolve.methods.base import Plan, RowMethod, StepMethod
+from rowsolve.methods.base import Capabilities, Plan, RowMethod, StepMethod
 from rowsolve.methods.oblivious import sweep_rows
 from rowsolve.testing import check_method
 
@@ -101,7 +101,21 @@ class Claims(StepMethod):
         yield Step(x0 + step / np.linalg.norm(A) ** 2, 1e-9, Status.CONVERGED)
 
 
+class Overreaches(Rows):
+    """It moves the first x only."""
+
+    can = Capabilities(many_b=True)
+
+    def advance(self, plan, iterates, n_rows, rng, drops):
+        kept = iterates[1].copy()
+        order = super().advance(plan, iterates, n_rows, rng, drops)
+        if len(iterates) > 2:
+            iterates[1] = kept
+        return order
+
+
 BROKEN = {
+    Overreaches: ("check_capabilities", "must solve for each b, got an error of"),
     Boasts: ("check_consistent", "estimates the error|must solve a consistent system to 1e-06"),
     Claims: ("check_consistent", "must solve a consistent system, got The system is inconsistent"),
     Hides: ("check_counts", r"has used at least \d+ rows, of which \d+ were counted"),

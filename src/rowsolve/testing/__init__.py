@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from rowsolve.testing.checks import (
     CHECKS,
+    check_capabilities,
     check_consistent,
     check_counts,
     check_inconsistent,
@@ -23,6 +24,7 @@ from rowsolve.testing.checks import (
 
 __all__ = [
     "CHECKS",
+    "check_capabilities",
     "check_consistent",
     "check_counts",
     "check_inconsistent",

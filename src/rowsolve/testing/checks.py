@@ -19,8 +19,8 @@ from rowsolve.methods.base import Method
 from rowsolve.policy.thresholds import EPS, ROUNDED
 
 __all__ = [
-    "CHECKS", "check_consistent", "check_counts", "check_inconsistent", "check_inputs", "check_method",
-    "check_repeatable", "check_resumable", "check_words",
+    "CHECKS", "check_capabilities", "check_consistent", "check_counts", "check_inconsistent", "check_inputs",
+    "check_method", "check_repeatable", "check_resumable", "check_words",
 ]  # fmt: skip
 
 
@@ -85,6 +85,24 @@ def check_inconsistent(method: Method) -> None:
     )
 
 
+def check_capabilities(method: Method) -> None:
+    """Check that a method solves for several b and keeps to bounds, if it says that it can."""
+    A, b, x = _gaussian(600, 20, 12)
+    if method.can.many_b:
+        solution = rowsolve.solve(A, np.column_stack([b, -2.0 * b]), method, rng=12)
+        for c, expected in enumerate((x, -2.0 * x)):
+            error = _distance(solution.x[:, c], expected)
+            _require(
+                solution.converged and error <= 2e-6, method, f"must solve for each b, got an error of {error:.1e}"
+            )
+    if method.can.bounds:
+        low, high = x - 0.5, x + 0.1
+        solution = rowsolve.solve(A, b, method, bounds=(low, high), rng=12)
+        within = bool(((low <= solution.x) & (solution.x <= high)).all())
+        _require(within, method, "must keep x within its bounds")
+        _require_accurate(method, solution, x, "a consistent system within bounds")
+
+
 def check_counts(method: Method) -> None:
     """Check that all rows that a method reads are counted.
 
@@ -139,7 +157,8 @@ def check_inputs(method: Method) -> None:
 
 
 CHECKS: tuple[Callable[[Method], None], ...] = (
-    check_words, check_consistent, check_inconsistent, check_counts, check_repeatable, check_resumable, check_inputs,
+    check_words, check_consistent, check_inconsistent, check_capabilities, check_counts, check_repeatable,
+    check_resumable, check_inputs,
 )  # fmt: skip
 
 
