@@ -139,3 +139,9 @@ def test_every_module__has_a_test_file_or_is_tested_by_its_users():
 
 def test_every_method__is_a_public_name_of_the_package():
     assert {kind.__name__ for kind in rowsolve.METHODS.values()} <= set(rowsolve.__all__)
+
+
+def test_every_method__has_a_test_file_of_its_own():
+    tested = {path.stem.removeprefix("test_") for path in (Path(__file__).parent / "methods").glob("test_*.py")}
+    modules = {kind.__module__.rpartition(".")[2] for kind in rowsolve.METHODS.values()}
+    assert modules <= tested, f"without a test file: {sorted(modules - tested)}"
