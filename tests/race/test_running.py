@@ -182,4 +182,4 @@ def test_ctrl_c__ends_the_race(course):
 def test_race__reports_its_progress(course):
     told = []
     run_race(PROBLEM, [course.make("a", {1e-6: 1e-7}, 1.0)], Rules(repeats=1), told.append)
-    assert told == ["a: looking for its setting", "a: round 1 of 1"]
+    assert told == ["a: searching for its setting", "a: round 1 of 1"]

@@ -62,11 +62,11 @@ def test_orthogonality_value__refuses_what_has_no_angle():
         orthogonality_value([[1.0, 2.0]])
     with pytest.raises(ValueError, match="no row of zeros, which has no direction; row 1 is one"):
         orthogonality_value([[1.0, 2.0], [0.0, 0.0]])
-    with pytest.raises(ValueError, match="finite numbers only; row 1 does not"):
+    with pytest.raises(ValueError, match="must be finite; row 1 is not"):
         orthogonality_value([[1.0, 2.0], [0.0, np.nan]])
     with pytest.raises(ValueError, match=r"got shape \(2,\)"):
         orthogonality_value([1.0, 2.0])
-    with pytest.raises(ValueError, match="real numbers, got dtype complex128"):
+    with pytest.raises(ValueError, match="must be real, got dtype complex128"):
         orthogonality_value([[1j, 2.0], [0.0, 1.0]])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 import rowsolve
-from rowsolve.cli.messages import ExitCode, print_words, say, words_of
+from rowsolve.cli.messages import ExitCode, error_text, print_error, print_words
 from rowsolve.cli.progress import Bar
 
 __all__ = ["run_convert"]
@@ -19,10 +19,10 @@ def run_convert(source: Path, target: Path, options: dict[str, Any]) -> int:
     try:
         n_rows = _convert(source, target, options)
     except (ValueError, TypeError, OSError, MemoryError, ImportError) as error:
-        say(words_of(error), "BAD_INPUT", as_json=False)
+        print_error(error_text(error), "BAD_INPUT", as_json=False)
         return ExitCode.INVALID_INPUT
     except KeyboardInterrupt:
-        say("interrupted, no output was written.", "INTERRUPTED", as_json=False)
+        print_error("interrupted, no output was written.", "INTERRUPTED", as_json=False)
         return ExitCode.INCOMPLETE
     print_words(Console(), f"{n_rows:,} rows written to {target}")
     return ExitCode.SUCCESS

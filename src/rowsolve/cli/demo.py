@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 import rowsolve
-from rowsolve.cli.messages import ExitCode, print_table, print_words, say
+from rowsolve.cli.messages import ExitCode, print_error, print_table, print_words
 from rowsolve.cli.progress import SolveProgress
 from rowsolve.experiments.problems import gaussian_system
 from rowsolve.experiments.style import require_matplotlib
@@ -41,7 +41,7 @@ def run_demo(*, quick: bool, seed: int, out: Path | None, force: bool) -> int:
         require_matplotlib()
         picture = OutputFile(out or PICTURE, (".png", ".svg", ".pdf"), force=force or out is None)
     except (ImportError, ValueError, OSError) as error:
-        say(str(error), "BAD_INPUT", as_json=False)
+        print_error(str(error), "BAD_INPUT", as_json=False)
         return ExitCode.INCOMPLETE if isinstance(error, ImportError) else ExitCode.INVALID_INPUT
     with picture:
         size = f"{n_rows:,} equations in {n_columns:,} unknowns"

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 import rowsolve
-from rowsolve.cli.messages import ExitCode, print_json, say, words_of
+from rowsolve.cli.messages import ExitCode, error_text, print_error, print_json
 from rowsolve.inspection.words import warnings
 
 __all__ = ["run_inspect"]
@@ -20,10 +20,10 @@ def run_inspect(matrix: Path, rhs: Path, options: dict[str, Any], *, as_json: bo
         with Console(stderr=True).status("inspecting …"):
             report = rowsolve.inspect(matrix, rhs, **options)
     except (ValueError, TypeError, OSError, MemoryError, ImportError) as error:
-        say(words_of(error), "BAD_INPUT", as_json=as_json)
+        print_error(error_text(error), "BAD_INPUT", as_json=as_json)
         return ExitCode.INVALID_INPUT
     except KeyboardInterrupt:
-        say("interrupted.", "INTERRUPTED", as_json=as_json)
+        print_error("interrupted.", "INTERRUPTED", as_json=as_json)
         return ExitCode.INCOMPLETE
     if as_json:
         print_json({**report.as_dict(), "warnings": list(warnings(report))})

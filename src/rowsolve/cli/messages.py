@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.style import StyleType
 from rich.table import Table
 
-__all__ = ["ExitCode", "print_json", "print_table", "print_words", "say", "words_of"]
+__all__ = ["ExitCode", "error_text", "print_error", "print_json", "print_table", "print_words"]
 
 
 class ExitCode(IntEnum):
@@ -24,12 +24,12 @@ class ExitCode(IntEnum):
     INVALID_INPUT = 2  # or the output cannot be written
 
 
-def words_of(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """Return the message of `error`."""
     return f"not enough memory: {error}" if isinstance(error, MemoryError) else str(error)
 
 
-def say(words: str, status: str, *, as_json: bool) -> None:
+def print_error(words: str, status: str, *, as_json: bool) -> None:
     """Report an error on stderr, or as a JSON object on stdout."""
     if as_json:
         print_json({"status": status, "message": words})

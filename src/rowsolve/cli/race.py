@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 import rowsolve
-from rowsolve.cli.messages import ExitCode, print_table, print_words, say, words_of
+from rowsolve.cli.messages import ExitCode, error_text, print_error, print_table, print_words
 from rowsolve.export.output import OutputFile
 from rowsolve.parallel.memory import free_memory
 from rowsolve.parallel.pool import available_cores
@@ -44,10 +44,10 @@ def run_race_command(
                 text = json.dumps(as_document([result]), indent=1, allow_nan=False) + "\n"
                 target.write(lambda file: file.writelines([text.encode()]))
     except (ValueError, TypeError, OSError, MemoryError, ImportError) as error:
-        say(words_of(error), "BAD_INPUT", as_json=False)
+        print_error(error_text(error), "BAD_INPUT", as_json=False)
         return ExitCode.INVALID_INPUT
     except KeyboardInterrupt:
-        say("interrupted, no output was written.", "INTERRUPTED", as_json=False)
+        print_error("interrupted, no output was written.", "INTERRUPTED", as_json=False)
         return ExitCode.INCOMPLETE
     _print(result, remarks)
     return ExitCode.SUCCESS if result.ours.verdict == REACHED else ExitCode.INCOMPLETE

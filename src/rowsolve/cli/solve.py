@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 import rowsolve
-from rowsolve.cli.messages import ExitCode, print_json, print_words, say, words_of
+from rowsolve.cli.messages import ExitCode, error_text, print_error, print_json, print_words
 from rowsolve.cli.progress import SolveProgress, bytes_in_words
 from rowsolve.export.output import OutputFile, write_vector
 from rowsolve.sources.files import files_of_system
@@ -34,12 +34,12 @@ def run_solve(
                 solution = rowsolve.solve(matrix, rhs, method, callback=progress, **options)
             if target is not None:
                 write_vector(target, solution.x)
-            _let_go(options["checkpoint"], solution, written=target is not None)
+            _remove_checkpoint(options["checkpoint"], solution, written=target is not None)
     except (ValueError, TypeError, OSError, MemoryError, ImportError) as error:
-        say(words_of(error), "BAD_INPUT", as_json=as_json)
+        print_error(error_text(error), "BAD_INPUT", as_json=as_json)
         return ExitCode.INVALID_INPUT
     except KeyboardInterrupt:
-        say("interrupted before the solve started, no output was written.", "INTERRUPTED", as_json=as_json)
+        print_error("interrupted before the solve started, no output was written.", "INTERRUPTED", as_json=as_json)
         return ExitCode.INCOMPLETE
     if as_json:
         print_json(_as_dict(solution, output))
@@ -56,7 +56,7 @@ def _target(output: Path, matrix: Path, rhs: Path, options: dict[str, Any], *, f
     return OutputFile(output, (".npy", ".csv"), force=force, apart_from=needed)
 
 
-def _let_go(checkpoint: Path | None, solution: rowsolve.Solution, *, written: bool) -> None:
+def _remove_checkpoint(checkpoint: Path | None, solution: rowsolve.Solution, *, written: bool) -> None:
     """Remove the checkpoint once x is written, unless a limit stopped the run, which can then be resumed."""
     if checkpoint is not None and written and solution.status not in _UNFINISHED:
         checkpoint.unlink(missing_ok=True)

@@ -110,8 +110,8 @@ def fit(sample: Sample, eps: float) -> Fit:
     noise, size_of_x = _noise(fitted, factor.rank, x, agree=not (off > rounding)[kept].any()), float(np.linalg.norm(x))
     relative = noise / _root_mean_square(fitted.system.b) if noise else noise
     in_x = noise * math.sqrt(x.size / 2.0) / size_of_x if noise and size_of_x > 0.0 else 0.0  # see `Monitor._noisy`
-    wild = sample.n_rows - kept.size
-    return Fit(factor_of_all, seconds, Noise(relative, n_wild=wild, n_rows=sample.n_rows), in_x)
+    n_outliers = sample.n_rows - kept.size
+    return Fit(factor_of_all, seconds, Noise(relative, n_wild=n_outliers, n_rows=sample.n_rows), in_x)
 
 
 def _noise(fitted: Sample, rank: int, x: np.ndarray, *, agree: bool) -> float | None:

@@ -55,7 +55,7 @@ def run_race(
         warnings.simplefilter("ignore")  # x is judged by its true error
         found = []
         for contestant in contestants:
-            tell(f"{contestant.name}: looking for its setting")
+            tell(f"{contestant.name}: searching for its setting")
             found.append(_qualify(problem, contestant, rules))
         return _rounds(problem, contestants, found, rules, tell)
 

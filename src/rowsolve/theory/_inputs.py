@@ -52,13 +52,13 @@ def as_matrix(A: Any) -> np.ndarray:
     """Return `A`, an array or a scipy sparse matrix, as a finite two-dimensional array of float64."""
     A = np.asarray(A.toarray() if hasattr(A, "toarray") else A)
     if A.dtype.kind not in "biuf":
-        raise ValueError(f"`A` must hold real numbers, got dtype {A.dtype}.")
+        raise ValueError(f"`A` must be real, got dtype {A.dtype}.")
     if A.ndim != 2 or A.size == 0:
         raise ValueError(f"`A` must be a matrix with at least one row and one column, got shape {A.shape}.")
     A = A.astype(np.float64, copy=False)
-    odd = ~np.isfinite(A).all(axis=1)
-    if odd.any():
-        raise ValueError(f"`A` must hold finite numbers only; row {int(np.argmax(odd))} does not.")
+    bad = ~np.isfinite(A).all(axis=1)
+    if bad.any():
+        raise ValueError(f"`A` must be finite; row {int(np.argmax(bad))} is not.")
     return A
 
 
@@ -66,7 +66,7 @@ def as_blocks(blocks: Iterable[Any], n_rows: int) -> list[np.ndarray]:
     """Return `blocks` as arrays of row indices; raise ValueError if one is empty or has an index out of range."""
     found = [np.asarray(block) for block in blocks]
     if not found:
-        raise ValueError("`blocks` must hold at least one block, got none.")
+        raise ValueError("`blocks` must contain at least one block, got none.")
     for t, rows in enumerate(found):
         if rows.ndim != 1 or rows.size == 0 or rows.dtype.kind not in "iu":
             raise ValueError(f"block {t} must be a list of at least one row index, got {rows.tolist()!r}.")

@@ -53,7 +53,7 @@ def expected_rate(A: Any, probabilities: Any, blocks: Iterable[Any] | None = Non
     directions = unit_rows(A)  # the projections do not depend on the scale of a row
     rank = rank_of(_singular_values(directions), directions.shape)
     if rank == 0:
-        raise ValueError("`A` must have a row that is not zero: there is nothing to project on.")
+        raise ValueError("`A` must have a nonzero row.")
     indices = None if blocks is None else as_blocks(blocks, A.shape[0])
     weights = _weights(probabilities, A, indices)
     bases = directions[:, None, :] if indices is None else [_row_basis(directions[rows]) for rows in indices]
@@ -96,5 +96,5 @@ def _by_norms(A: np.ndarray, blocks: list[np.ndarray] | None) -> np.ndarray:
     norms_sq = np.sum((A / np.abs(A).max()) ** 2, axis=1)
     masses = norms_sq if blocks is None else np.array([norms_sq[rows].sum() for rows in blocks])
     if masses.sum() == 0.0:
-        raise ValueError("`blocks` must hold a row that is not zero to be drawn by norm.")
+        raise ValueError("`blocks` must have a nonzero row, as they are drawn by norm.")
     return masses / masses.sum()
