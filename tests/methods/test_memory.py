@@ -173,7 +173,7 @@ def test_memory__discards_directions_that_increase_the_probe():
 
 @pytest.mark.compiled
 def test_memory__uses_one_thread(monkeypatch):
-    monkeypatch.setattr(oblivious, "WORK_OF_A_CHAIN", 0)
+    monkeypatch.setattr(oblivious, "NUMBERS_IN_CACHE", 0)
     A, b, _ = gaussian(2000, 100)
     one, two = (rowsolve.solve(A, b, UNIFORM, rng=0, threads=threads).x for threads in (1, 2))
     np.testing.assert_array_equal(one, two)

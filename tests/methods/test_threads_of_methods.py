@@ -17,7 +17,7 @@ CHAINED = [name for name in METHODS if issubclass(rowsolve.METHODS[name], oblivi
 
 @pytest.fixture(autouse=True)
 def _chains_for_small_systems(monkeypatch):
-    monkeypatch.setattr(oblivious, "WORK_OF_A_CHAIN", 0)
+    monkeypatch.setattr(oblivious, "NUMBERS_IN_CACHE", 0)
 
 
 @pytest.mark.parametrize("name", METHODS)

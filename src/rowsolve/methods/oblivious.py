@@ -25,10 +25,10 @@ from rowsolve.parallel.vectors import sum_of_squares
 from rowsolve.policy.thresholds import (
     FEW_COLUMNS,
     MEMORY_WINDOW,
+    NUMBERS_IN_CACHE,
     POLLS_PER_NUMBER,
     ROUND_OF_A_CHAIN,
     ROWS_TOGETHER,
-    WORK_OF_A_CHAIN,
 )
 from rowsolve.problem.system import System
 
@@ -156,7 +156,7 @@ class Oblivious(RowMethod):
         chain with memory converges faster.
         """
         work = max(n_columns, FEW_COLUMNS) * entries_per_row
-        return not self.n_directions and threads > 1 and work >= WORK_OF_A_CHAIN
+        return not self.n_directions and threads > 1 and work >= NUMBERS_IN_CACHE
 
     def begin(self, system, rng):
         """Return a plan with chains, if they pay, or with memory."""

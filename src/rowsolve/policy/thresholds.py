@@ -99,14 +99,9 @@ LONGEST_BURST = 4  # times the usual rows, while convergence is far; each burst 
 UNSTEADY = 3.0  # excess above which bursts stay short: it is about 1 if the system is consistent
 BURST_SHARE = 1 / 128  # of the rows so far: a long run of short bursts would mostly be overhead
 FEWEST_IN_MEAN = 8  # values, of steps, bursts or batches: the mean of fewer scatters too much
-DRAWN_AHEAD = (
-    16  # times p rows, half of what a well-conditioned system takes: rows in use displace cards from the cache
-)
-WORK_OF_A_CHAIN = 1_000_000  # numbers read in a burst of one chain: fewer take less time than a thread needs to start
+DRAWN_AHEAD = 16  # times p rows, half of what well-conditioned rows take: rows in use displace cards from the cache
 ROUND_OF_A_CHAIN = 128  # rows between two combinations of chains: more converge more slowly, fewer take longer
-POLLS_PER_NUMBER = (
-    0.1  # of a word of memory that another thread writes, in the time that a row method takes for a number
-)
+POLLS_PER_NUMBER = 0.1  # of a word that another thread writes, in the time in which a row method reads a number
 MEMORY_WINDOW = 3.0  # times p rows: with memory x and the probe have own directions, so their drops differ more
 ROWS_TOGETHER = 4  # dense rows whose products are computed together although they are projected on one by one
 SMALLEST_BLOCK, LARGEST_BLOCK = 6, 512  # rows of a block that is factored, where no size is given
