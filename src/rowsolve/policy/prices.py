@@ -1,7 +1,9 @@
 """The prices that every decision is based on: nanoseconds on two cores, between those of a Zen 4 and of a Zen 5.
 
 Only their ratios matter: relative to reading, arithmetic takes 1.8 times as long on a Zen 4. ``make bench-prices``
-measures them on your machine and shows which decisions they would change.
+measures `NUMBER`, `SPARSE_NUMBER`, the products, `PAIR`, `ENTRY` and `STEP` on your machine and shows which decisions
+they would change. A price stands for several operations if no decision tells them apart: 4 of 732 choices, between
+methods of nearly the same price, depended on having one for each.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ __all__ = [
 # --- Nanoseconds for each number that is read
 NUMBER = 0.13  # dense, in a pass, used twice
 RANDOM_NUMBER = 0.45  # dense, of a random row or of a triangle in memory, used twice
-STORED_NUMBER = 2.0  # of a file, at least: HDF5 and Parquet 1.5 to 2, Zarr 6, packed 25, CSV 70 (`make bench-files`)
+STORED_NUMBER = 2.0  # of a file, at least: HDF5 and Parquet 1.5 to 2, Zarr 6, packed 25, CSV 70
 GRAM_NUMBER = 0.3  # dense, for ``A'A`` and ``A'b``, which matters with few columns
 SPARSE_NUMBER = 1.2  # sparse, in a pass, used twice
 

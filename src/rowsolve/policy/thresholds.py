@@ -1,7 +1,9 @@
-"""Every threshold of a decision and every tolerance that is not a price: its unit, and where it was measured.
+"""Every threshold of a decision and every tolerance that is not a price: its unit, and why it has this value.
 
-Prices are in `rowsolve.policy.prices`. Constants of compiled loops are in `rowsolve.kernels`, since the cache of
-machine code depends on the sources there. A module imports what it needs by name; each name has one value.
+The sections are ordered from what all packages share to what one of them uses. A new threshold goes into the section of
+the package that decides by it; before that, look for one with the same meaning: it has one name and one value. A module
+imports what it needs by name. Prices are in `rowsolve.policy.prices`. Constants of compiled loops are in
+`rowsolve.kernels`, since the cache of machine code depends on the sources there.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ FEW_COLUMNS = 64  # with fewer, neither a dense factor nor a call of a kernel wi
 MOST_COLUMNS = 10_000  # of a dense factor: 800 MB
 NUMBERS_IN_CACHE = 1_000_000  # that stay in the cache until they are used again: for fewer, threads do not pay
 FEW_NUMBERS = 200_000  # in A: it is converted to dense, or solved on one thread, in less time than a choice takes
+SPOT_ROWS = 64  # evenly spaced, that stand for all in the norms of columns and in the fingerprint of A
 FAR_OUT = 12.0  # times the median distance makes an outlier: normal noise reaches 5 in some thousand rows
 
 # --- Error estimate and engine ----------------------------------------------------------------------------------------
@@ -40,7 +43,6 @@ SATISFIED = 8.0  # units of rounding: a row is satisfied if x is so close to its
 STILL_ROWS = 8  # times p rows without a move of the probe, after which it counts as spent
 PATIENCE = 3 * STILL_ROWS  # times p rows before a prediction may end a run
 SLOW_RATE = 0.25  # of the rate of well-conditioned rows, which is a factor of e per p rows
-
 CLEAN = 1e-4  # relative residual below which outliers are not looked for
 HEAVY = 3.0  # times the median: the root of the mean square of normal residuals is 1.5 times it
 ROWS_TO_LEAVE_OUT = 2000  # times p rows, to look for an x without outliers
@@ -78,9 +80,9 @@ MOSTLY_NONZERO = 0.4  # of the entries: so dense a sparse matrix takes less memo
 DEFAULT_PASSES, DEFAULT_NUMBERS = 1000, 1e9  # the larger is read without a limit from the user: some seconds
 
 # --- Choice of a method -----------------------------------------------------------------------------------------------
-# Measured with systems of `make bench-wild` on two cores; only the ratios matter, which vary little between machines.
+# Measured on two cores; only the ratios matter, which vary little between machines.
 TALL = 2  # times p rows: with fewer, no sample is taken, and squares of A take as long as QR; `direct` factors as many
-HARDLY_TALL = 6  # times p rows: with fewer, it costs little to read all of them without success
+HARDLY_TALL = 6  # times p rows: with 2,500 x 1,000, passes take 0.05 s; random rows 0.08 s, if b is noisy in vain
 MANY_ROWS = 200  # times p: a sample in vain costs little beside so many, and a decrease of the error shows over them
 ROWS_TO_CONVERGE = 30  # times p, for well-conditioned rows and six digits
 SLOW_ROWS = 4 * ROWS_TO_CONVERGE  # times p rows still needed: anything else is faster

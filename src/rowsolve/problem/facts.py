@@ -13,12 +13,11 @@ from rowsolve.kernels.gradient import widest_row
 from rowsolve.kernels.rows import CSRRows, frozen, look_at_sides
 from rowsolve.parallel.vectors import pairs_of, sum_of_squares
 from rowsolve.policy.prices import widest_band, worth_a_look_for_band
+from rowsolve.policy.thresholds import SPOT_ROWS
 from rowsolve.problem.layout import NARROW, Layout, look_for_band
 from rowsolve.problem.null_space import obvious_null_space
 
 __all__ = ["Facts"]
-
-_ROWS_TO_LOOK_AT = 64  # for the norms of columns
 
 
 class Facts:
@@ -92,7 +91,7 @@ class Facts:
         if isinstance(self._rows, CSRRows):
             squares = np.bincount(self._rows.indices, weights=self._rows.data**2.0)
         else:
-            some = self._rows.values[:: max(1, self._n_rows // _ROWS_TO_LOOK_AT)][:_ROWS_TO_LOOK_AT].astype(float)
+            some = self._rows.values[:: max(1, self._n_rows // SPOT_ROWS)][:SPOT_ROWS].astype(float)
             squares = np.einsum("ij,ij->j", some, some)
         squares = squares[squares > 0.0]
         return math.sqrt(float(squares.max() / squares.min())) if squares.size else 1.0
