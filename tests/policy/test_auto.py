@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -27,21 +29,24 @@ def system(n, p, *, noise=0.0, sides=1, density=None, **more):
 
 
 STARTS = {
-    "A small sample of the rows is consistent: ": (system(100_000, 60), Direct()),
-    "`damp` requires a least-squares method: ": (system(3000, 700, damp=0.5), Refined()),
-    "The system is small: ": (system(400, 20, noise=0.1), Refined("all")),
-    "A small sample of the rows is inconsistent or singular: ": (system(20_000, 400, noise=0.1), Refined()),
-    "A has few columns: ": (system(20_000, 400), Direct()),
-    "b has several columns: ": (system(12_000, 700, sides=3), Direct()),
-    "Passes over all rows are cheaper here than random rows: ": (system(50_000, 2000, density=0.002), Refined()),
-    "": (system(20_000, 1000), RANDOM),
+    "A small sample of the rows is consistent: ": (partial(system, 100_000, 60), Direct()),
+    "`damp` requires a least-squares method: ": (partial(system, 3000, 700, damp=0.5), Refined()),
+    "The system is small: ": (partial(system, 400, 20, noise=0.1), Refined("all")),
+    "A small sample of the rows is inconsistent or singular: ": (partial(system, 20_000, 400, noise=0.1), Refined()),
+    "A has few columns: ": (partial(system, 20_000, 400), Direct()),
+    "b has several columns: ": (partial(system, 12_000, 700, sides=3), Direct()),
+    "Passes over all rows are cheaper here than random rows: ": (
+        partial(system, 50_000, 2000, density=0.002),
+        Refined(),
+    ),
+    "": (partial(system, 20_000, 1000), RANDOM),
 }
 
 
 @pytest.mark.parametrize("why", STARTS)
 def test_first_choice__is_that_of_the_first_rule_that_holds(why):
-    given, method = STARTS[why]
-    assert first_choice(given, 1e-6) == (why, method)
+    make, method = STARTS[why]
+    assert first_choice(make(), 1e-6) == (why, method)
 
 
 def test_first_choice__depends_on_the_rows_that_may_be_read():
