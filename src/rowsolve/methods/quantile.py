@@ -50,7 +50,8 @@ class _Plan(Plan):
         distances(system.rows, system.b, order, x, found, 1.0 / system.facts.norm_b, system.counter.flagged_rows)
         system.counter.add(order.size)
         system.check_flagged()
-        first = float(np.quantile(found[found > 0.0], self.quantile)) if found.any() else 0.0
+        positive = found[found > 0.0]  # none if x is NaN, as in a damaged checkpoint
+        first = float(np.quantile(positive, self.quantile)) if positive.size else 0.0
         pace = 2.0 * max(LEVEL_PACE, min(FAST_LEVEL_PACE / system.n_columns, 1.0))  # of squares
         up, down = math.exp(pace * self.quantile), math.exp(-pace * (1.0 - self.quantile))
         return Gate(np.array([first**2, 0.0]), float(self.slack) ** 2, up, down)
