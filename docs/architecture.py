@@ -49,7 +49,7 @@ BOXES = {
     "Burst": Box(2.0, 4.0, "moves x and the probe", "a"),
     "Refined.steps": Box(3.0, 4.0, "least squares"),
     "sampled_check": Box(4.0, 4.0, "256 random rows", "a"),
-    "Randomized.draw": Box(1.0, 5.0, "which rows", "a"),
+    "Plan.draw": Box(1.0, 5.0, "which rows", "a"),
     "Monitor": Box(2.0, 5.0, "estimates the error", "a"),
     "Descent, fit": Box(3.0, 5.0, "passes, or all rows"),
 }
@@ -60,7 +60,7 @@ CALLS = (
     ("Job", "Run", "a", "Outcome"), ("Job", "message_of", "a", ""), ("Auto", "FIRST, NEXT", "a", "Choice"),
     ("Run", "RowLoop", "a", "Status"), ("Run", "StepLoop", "", "Status"), ("Run", "FreshRows", "a", "Finding"),
     ("RowLoop", "Burst", "a", "Status"), ("StepLoop", "Refined.steps", "", "Step"),
-    ("FreshRows", "sampled_check", "a", ""), ("Burst", "Randomized.draw", "a", "rows"),
+    ("FreshRows", "sampled_check", "a", ""), ("Burst", "Plan.draw", "a", "rows"),
     ("Burst", "Monitor", "a", "Status"), ("Refined.steps", "Descent, fit", "", ""),
 )  # fmt: skip
 
@@ -80,7 +80,7 @@ def picture() -> Figure:
         title = name.replace("_", r"\_").replace(" ", "~")
         _draw_box(axes, *_middle(box), WIDE, f"$\\bf{{{title}}}$\n{box.does}", WALKS[box.walk])
     middle, width = LEFT + 2.0 * COLUMN, 4.0 * COLUMN + WIDE
-    _draw_box(axes, middle, 0.35, width, "$\\bf{kernels}$: arrays in, arrays out", FAINT)
+    _draw_box(axes, middle, 0.42, width, "$\\bf{kernels}$: arrays in, arrays out", FAINT)
     return figure
 
 
@@ -119,9 +119,9 @@ def _draw_call(axes: Axes, caller: Box, called: Box, colour: str, returned: str)
     axes.annotate("", ends[1], ends[0], arrowprops=arrow)
     if returned:
         x, y = (ends[0][0] + ends[1][0]) / 2, (ends[0][1] + ends[1][1]) / 2
-        at_left = to_x < start
+        at_left, above = to_x < start, 0.1 if abs(to_x - start) > WIDE / 2 else 0.02  # beside a steep arrow
         axes.text(
-            x + (-0.1 if at_left else 0.1), y + 0.02, returned, fontsize=8.5, style="italic", color=FAINT,
+            x + (-0.1 if at_left else 0.1), y + above, returned, fontsize=8.5, style="italic", color=FAINT,
             ha="right" if at_left else "left", va="center",
         )  # fmt: skip
 

@@ -19,7 +19,7 @@ from rowsolve.estimate.tolerance import Tolerance
 from rowsolve.lstsq.dense import Fit, fit, fit_sparse, sample_agrees
 from rowsolve.parallel.pool import available_cores
 from rowsolve.parallel.vectors import norms, rows_for_the_tail
-from rowsolve.policy.auto import SMALL
+from rowsolve.policy.auto import DAMPED, SMALL
 from rowsolve.policy.prices import compressed_at_once, worth_a_sample, worth_writing_out
 from rowsolve.policy.thresholds import CLEAN, FEW_COLUMNS, FEW_NUMBERS, IN_RANGE, NUMBERS_IN_CACHE, TALL
 
@@ -157,7 +157,7 @@ def _message(
     rank, p, has_start, is_clear = about
     seen = far_rows(off, row_check.n_rows, math.sqrt(float(residual_sq[0]))) if off.size else ""
     words = [
-        ("`damp` requires a least-squares method: " if damp else SMALL) + SAYS["refined"] if auto else "",
+        (DAMPED if damp else SMALL) + SAYS["refined"] if auto else "",
         converged(error) if good else too_precise(error, rtol),
         by_least_squares(row_check) if good else "",
         "" if damp else by_rank(rank, p, has_start=has_start, is_clear=is_clear),
