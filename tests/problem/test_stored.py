@@ -35,7 +35,8 @@ def nothing_left():
     before = open_files()
     yield
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("rowsolve-reader")]
-    gc.collect()  # a map is gone with the last array that was made of it
+    if not open_files() <= before:
+        gc.collect()  # a map is gone with the last array that was made of it
     assert open_files() <= before
 
 
@@ -328,8 +329,19 @@ def test_ctrl_c__while_a_store_is_read_ends_it_soon(method, monkeypatch, press_c
     assert len(reads) < 9  # the one under way, and perhaps the next
 
 
-@pytest.mark.parametrize("kept", ["npy", "fortran", "h5", "zarr", "parquet", "csv", "csr-h5"])
-@pytest.mark.parametrize("method", ["refined", "randomized", "cyclic"])
+@pytest.mark.parametrize(
+    ("kept", "method"),
+    [
+        *(("npy", "refined"), ("fortran", "randomized"), ("h5", "refined"), ("h5", "randomized"), ("h5", "cyclic")),
+        *(
+            ("zarr", "cyclic"),
+            ("parquet", "refined"),
+            ("csv", "randomized"),
+            ("csr-h5", "cyclic"),
+            ("csr-h5", "refined"),
+        ),
+    ],
+)
 def test_nan_deep_inside__is_reported_with_file_and_place(kept, method, tmp_path, monkeypatch):
     bad = A.copy()
     bad[N - 37, 3] = np.nan
