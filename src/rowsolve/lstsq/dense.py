@@ -64,11 +64,10 @@ def fit(
     by_qr : bool
         Whether the squares of A are known not to determine x.
     """
-    (n, p), k, found = A.shape, b.shape[1], None
-    if p + k <= FEW_COLUMNS and not damp and not by_qr:
-        found = by_inverse(A, b, x0, tolerance, threads) if n >= TALL * p else _at_a_glance(A, b, tolerance)
+    found = None if damp or by_qr else _in_few_calls(A, b, x0, tolerance, threads)
     if found is not None:
         return found
+    (n, p), k = A.shape, b.shape[1]
     if not sum_of_squares(b.reshape(-1)) < math.inf:
         return None
     x0 = np.zeros((k, p)) if x0 is None else x0
@@ -157,6 +156,15 @@ def _by_qr(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance:
     return Fit(x.T, error, norms(r) ** 2, norms(b) ** 2, factor.rank, factor.has_gap, n_reads + 1)
 
 
+def _in_few_calls(A: np.ndarray, b: np.ndarray, x0: np.ndarray | None, tolerance: Any, threads: int) -> Fit | None:
+    """Solve a system of few columns and more rows; return None for others, or if the error may be too large."""
+    n, p = A.shape
+    if p + b.shape[1] > FEW_COLUMNS or n <= p:
+        return None
+    found = _at_a_glance(A, b, tolerance) if n < TALL * p else None
+    return found or by_inverse(A, b, x0, tolerance, threads)
+
+
 def _at_a_glance(A: np.ndarray, b: np.ndarray, tolerance: Any) -> Fit | None:
     """Solve by one orthogonal factor of A and b together; estimate the error of x from its condition and the residual.
 
@@ -164,8 +172,6 @@ def _at_a_glance(A: np.ndarray, b: np.ndarray, tolerance: Any) -> Fit | None:
     when it is not in the cache, however little it does, so few different ones are called.
     """
     (n, p), k = A.shape, b.shape[1]
-    if n <= p:
-        return None
     both = np.empty((n, p + k), order="F")
     both[:, :p], both[:, p:] = A, b
     top = qr_of(both)[0][: p + k] * upper(min(n, p + k), p + k)

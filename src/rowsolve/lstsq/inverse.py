@@ -161,8 +161,13 @@ def _pseudoinverse_of(gram: np.ndarray, of_columns: list[float]) -> _Inverse | N
     inverse = half.T @ half
     of_rows = inverse.diagonal().tolist()
     condition = math.sqrt(p * sum(map(mul, of_columns, of_rows)))
-    null = np.eye(p) - half.T @ R
+    null = _identity(p) - half.T @ R
     return _Inverse(inverse, of_columns, of_rows, condition, rank, null) if condition < 1.0 / INDEPENDENT else None
+
+
+@lru_cache(maxsize=64)
+def _identity(size: int) -> np.ndarray:
+    return np.eye(size)
 
 
 @lru_cache(maxsize=64)
