@@ -76,8 +76,7 @@ def system_in_memory(A: Any, b: Any) -> tuple[Source, np.ndarray, float]:
                 f"{store.name}: needs {size / 1e9:.3g} GB of memory, but only {free / 1e9:.3g} GB are free. Try "
                 "converting it to .npy, which is memory-mapped (`rowsolve convert`); `solve` needs no conversion."
             )
-        source = _in_memory(store)
-        _look_at(source, all_of_it=not store.is_mapped)
+        source = _looked_at(_in_memory(store), all_of_it=not store.is_mapped)
         return source, *_sides_of(values, source, _name_of(b))
 
 
@@ -98,10 +97,9 @@ def opened_system(
         source = _source_of(store, allowed, threads, values)
         try:
             if check_finite:
-                _look_at(source, all_of_it=all_of_it or (is_place(A) and not store.is_mapped))
+                source = _looked_at(source, all_of_it=all_of_it or (is_place(A) and not store.is_mapped))
             sides, eps = _sides_of(values, source, _name_of(b), check_finite=check_finite)
-            arrangement = read_arrangement(store.name, store.shape, sides, load_matrix)
-            object.__setattr__(source, "arrangement", arrangement)
+            source = source.arranged(read_arrangement(store.name, store.shape, sides, load_matrix))
             yield source, sides, eps
         finally:
             source.close()
@@ -113,7 +111,7 @@ def system_of(
     """Return the same as `system_in_memory` for an `A` that is in memory already."""
     source = open_rows(A)
     if check_finite:
-        _look_at(source, all_of_it=all_of_it)
+        source = _looked_at(source, all_of_it=all_of_it)
     return source, *_sides_of(vector_of(b), source, _name_of(b), check_finite=check_finite)
 
 
@@ -131,19 +129,20 @@ def _in_memory(store: Store) -> Source:
     return open_rows(store.whole(), store.name if store.files else "", store.columns)
 
 
-def _look_at(source: Source, *, all_of_it: bool) -> None:
-    """Raise if A has NaN or infinity, and A is small enough that the check takes negligible time, or `all_of_it`.
+def _looked_at(source: Source, *, all_of_it: bool) -> Source:
+    """Return the rows, checked if they are so few that this takes negligible time, or if `all_of_it`.
 
-    The rows of a larger A are checked as they are read.
+    Raise if they have NaN or infinity. The rows of a larger A are checked as they are read.
     """
     odd = None
     if isinstance(source, StoredRows):
         odd = source.store.odd
     elif not source.checked and (all_of_it or source.n_numbers <= _numbers_to_look_at(source)):
         odd = source.first_not_finite()
-        object.__setattr__(source, "checked", True)
+        source = replace(source, checked=True)
     if odd is not None:
         raise source.not_finite(*odd)
+    return source
 
 
 def _numbers_to_look_at(source: Source) -> float:

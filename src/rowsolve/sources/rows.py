@@ -93,6 +93,10 @@ class Source:
                 found = zlib.crc32(np.ascontiguousarray(values[start : start + step]).data, found)
         return f"{found:08x}"
 
+    def arranged(self, arrangement: Arrangement | None) -> Source:
+        """Return the same rows with what is known about their arrangement."""
+        return replace(self, arrangement=arrangement)
+
     def close(self) -> None:
         """Stop background work: there is none for rows in memory."""
 

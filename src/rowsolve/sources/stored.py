@@ -108,6 +108,10 @@ class StoredRows(Source):
         for name, value in own.items():
             object.__setattr__(self, name, value)  # the dataclass is frozen
 
+    def arranged(self, arrangement: Arrangement | None) -> StoredRows:
+        """Return the same rows with what is known about their arrangement."""
+        return StoredRows(self.store, self.memory, arrangement)
+
     def close(self) -> None:
         """Stop all passes and their threads, also those that were not finished."""
         for walk in list(self._walks):  # type: ignore[attr-defined]
