@@ -18,6 +18,8 @@ from scipy import sparse
 from scipy.linalg import lapack
 
 from rowsolve import Refined
+from rowsolve.estimate.estimator import ErrorEstimator
+from rowsolve.estimate.tolerance import Tolerance
 from rowsolve.lstsq.band import compress_to_band
 from rowsolve.lstsq.dense import _by_qr, sample_agrees
 from rowsolve.lstsq.descent import Descent
@@ -60,7 +62,8 @@ def of_steps(A: Any) -> float:
     rng, found = np.random.default_rng(0), []
     system = System(open_rows(A), rng.standard_normal(A.shape[0]), threads=available_cores())
     for _ in range(20):
-        descent = Descent(system, np.zeros(A.shape[1]), rng)
+        descent = Descent(system, ErrorEstimator(Tolerance(0.0, 0.0, 2.2e-16), np.zeros((1, A.shape[1]))), rng)
+        descent.start()
         started = time.perf_counter()
         taken = descent.advance(np.array([True]), np.zeros(1))
         found.append((time.perf_counter() - started) / len(taken))

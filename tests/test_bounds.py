@@ -11,6 +11,8 @@ from scipy import optimize, sparse
 
 import rowsolve
 from rowsolve import Status
+from rowsolve.estimate.estimator import ErrorEstimator
+from rowsolve.estimate.tolerance import Tolerance
 from rowsolve.lstsq.box_descent import BoxDescent
 from rowsolve.lstsq.triangle import triangulate
 from rowsolve.methods.base import RowMethod
@@ -403,9 +405,12 @@ def test_a_point_that_is_not_optimal__is_detected(store):
     A, b, low, high = problem("nonnegative")
     for x, expected in ((np.ones(20), False), (reference(A, b, low, high), True)):
         system = System(open_rows(store(A)), b, bounds=(low, high))
-        descent = BoxDescent(system, x, np.random.default_rng(0))
-        assert descent.is_optimal(1e-6) is expected
-        assert (descent.optimality < 1e-10) is expected
+        estimator = ErrorEstimator(Tolerance(1e-6, 0.0, 2.2e-16), x[None])
+        descent = BoxDescent(system, estimator, np.random.default_rng(0))
+        descent.start()
+        optimality, is_optimal = descent.certify(1e-6)
+        assert is_optimal == expected
+        assert (optimality < 1e-10) == expected
 
 
 def test_x_that_is_not_optimal__is_never_called_converged(monkeypatch):
@@ -415,7 +420,7 @@ def test_x_that_is_not_optimal__is_never_called_converged(monkeypatch):
         solution = rowsolve.solve(A, b, rowsolve.Refined("all"), bounds=(low, high), rng=0)
         assert solution.status is Status.PRECISION
         assert solution.error_estimate >= 1.0
-    monkeypatch.setattr(BoxDescent, "is_optimal", lambda *_: False)
+    monkeypatch.setattr(BoxDescent, "certify", lambda *_: (1.0, False))
     monkeypatch.setattr("rowsolve.methods.refined.price_of_all", lambda _: INF)
     solution = rowsolve.solve(A, b, rowsolve.Refined("none"), bounds=(low, high), rng=0)
     assert solution.status is Status.PRECISION

@@ -7,6 +7,7 @@ from scipy import optimize, sparse
 import rowsolve
 from rowsolve import Refined, Status
 from rowsolve.checkpoint.state import StateError
+from rowsolve.estimate.estimator import ErrorEstimator
 from rowsolve.estimate.tolerance import Tolerance
 from rowsolve.lstsq.all_rows import AllRows
 from rowsolve.policy.least_squares import makes_a_band
@@ -203,10 +204,10 @@ def test_compressing__is_resumed(n_sides, monkeypatch):
     rng = np.random.default_rng(2)
     A, b = rng.standard_normal((300, 20)), rng.standard_normal((300, n_sides) if n_sides > 1 else 300)
     monkeypatch.setattr("rowsolve.problem.reader.WORK_OF_A_BURST", 1000)  # 50 rows a piece
-    tolerance, x0 = Tolerance(1e-6, 0.0, EPS), np.zeros((n_sides, 20))
+    estimator = ErrorEstimator(Tolerance(1e-6, 0.0, EPS), np.zeros((n_sides, 20)))
 
     def make():
-        return AllRows(system_of(A, b), x0, tolerance)
+        return AllRows(system_of(A, b), estimator)
 
     _, again = interrupted(make)
     step = again.step()
@@ -223,7 +224,7 @@ def test_compressing_within_bounds__is_resumed(by_qr, monkeypatch):
 
     def make(by_qr=by_qr):
         system = System(open_rows(A), b, bounds=bounds)
-        return AllRows(system, np.zeros(20), Tolerance(1e-6, 0.0, EPS), by_qr=by_qr)
+        return AllRows(system, ErrorEstimator(Tolerance(1e-6, 0.0, EPS), np.zeros((1, 20))), by_qr=by_qr)
 
     cut, again = interrupted(make)
     step = again.step()

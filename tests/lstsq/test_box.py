@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
+from rowsolve.estimate.estimator import ErrorEstimator
 from rowsolve.estimate.tolerance import Tolerance
 from rowsolve.lstsq import box
 from rowsolve.lstsq.box import slopes_inwards
@@ -71,13 +72,14 @@ class Passes:
 def fit_within(A, b, bounds, x0, damp, rtol=1e-12, **more):
     """Fit rows in memory, by their triangle."""
     state = triangulate(A, b[:, None]).damped(damp)
-    return box.fit_within(state, bounds, x0, damp, Tolerance(rtol, 0.0, EPS), Passes(A, b), **more)
+    estimator = ErrorEstimator(Tolerance(rtol, 0.0, EPS), x0[None])
+    return box.fit_within(state, bounds, estimator, damp, Passes(A, b), **more)
 
 
 def fit_by_squares(A, b, bounds, x0, damp=0.0, rtol=1e-12, passes=None):
     """Fit rows in memory, by their Gram matrix."""
-    state, tolerance = compress(A, b[:, None]), Tolerance(rtol, 0.0, EPS)
-    return box.fit_within(state, bounds, x0, damp, tolerance, passes or Passes(A, b))
+    estimator = ErrorEstimator(Tolerance(rtol, 0.0, EPS), x0[None])
+    return box.fit_within(compress(A, b[:, None]), bounds, estimator, damp, passes or Passes(A, b))
 
 
 def best_of_all(A, b, low, high):

@@ -6,7 +6,7 @@ import math
 from typing import Any, ClassVar
 
 from rowsolve.checkpoint.state import Kind, StateError, fill, integer, listed, number, state_of
-from rowsolve.policy.thresholds import PATIENCE, SHRINKS, SLOW_RATE
+from rowsolve.policy.thresholds import FEW_COLUMNS, PATIENCE, SHRINKS, SLOW_RATE
 
 __all__ = ["Bursts"]
 
@@ -66,7 +66,7 @@ class Bursts:
 
         It is not known before `patience` rows, and some more.
         """
-        if self.n_rows < max(patience, PATIENCE * max(n_columns, 64)):
+        if self.n_rows < max(patience, PATIENCE * max(n_columns, FEW_COLUMNS)):
             return False
         return sum(self.rate) < SLOW_RATE / n_columns
 

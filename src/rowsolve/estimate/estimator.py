@@ -84,6 +84,10 @@ class ErrorEstimator:
         """Set the amplification from the norm of the probe and of its change; it is at least `least`."""
         self.amplification = max(least, probe / change if change > 0.0 else 0.0)
 
+    def record(self, amplification: float) -> None:
+        """Set an amplification that was computed otherwise."""
+        self.amplification = amplification
+
     def of_change(self, change: Any) -> Any:
         """Return the error of an x with this change."""
         return change * self.amplification

@@ -32,7 +32,16 @@ from rowsolve.checkpoint.state import Kind, amount, fill, flag, named, number, s
 from rowsolve.estimate.bursts import Bursts
 from rowsolve.estimate.estimator import ErrorEstimator
 from rowsolve.estimate.tolerance import Tolerance
-from rowsolve.policy.thresholds import CONTRADICTION, EPS, EXPLAINED, LEAP, SATISFIED, STILL_ROWS, UNLUCKY
+from rowsolve.policy.thresholds import (
+    CONTRADICTION,
+    EPS,
+    EXCESS_LEAP,
+    EXPLAINED,
+    FEW_COLUMNS,
+    SATISFIED,
+    STILL_ROWS,
+    UNLUCKY,
+)
 
 __all__ = ["Monitor", "fewest_rows_left", "rows_left"]
 
@@ -71,7 +80,8 @@ class Monitor:
     suspicious : bool
         Whether the system may be inconsistent.
     excesses : tuple of 3 floats
-        The excess (see `_excess`) after the last burst and after the two before it.
+        The drop of x divided by that of the probe, each relative to its start, after the last burst and after the two
+        before it. It is about 1 if the system is consistent.
     """
 
     def __init__(
@@ -131,7 +141,7 @@ class Monitor:
         self.bursts.add(n_rows, *drops.tolist())
         self.norm_x, self.probe_sq = math.sqrt(x @ x), float(probe @ probe)
         rounding, window, eps = self.precision
-        unit = max(self.estimator.n_columns, 64)
+        unit = max(self.estimator.n_columns, FEW_COLUMNS)
         # If the probe has not moved for many rows, it is spent: the rest of it is in the null space of A.
         still = (SATISFIED * rounding * EPS) ** 2 * self.probe_sq
         drop, probe_drop, n_seen, self.spent = self.bursts.newest(still, window * unit, STILL_ROWS * unit)
@@ -143,7 +153,8 @@ class Monitor:
         if good and not exact:
             warm = self.estimator.warm and not self.spent
             unlucky = self.estimator.of_unlucky_start(x, self.probe_left) if warm else 0.0
-            self.error = max(self.error, self._extrapolated(), unlucky)
+            path = self.bursts.extrapolated(self.estimator.n_columns, along_a_path=self._limits[1] and self.spent)
+            self.error = max(self.error, path, unlucky)
         if good and self.error <= self.allowed:
             return Status.CONVERGED
         return self._doubts(drop, probe_drop, n_seen, x, budget, exact=exact)
@@ -153,7 +164,7 @@ class Monitor:
     ) -> Status | None:  # fmt: skip
         """Return the status to stop with if x will not reach the tolerance; None if it may."""
         calm = probe_drop / self._probe_sq_at_start * self.estimator.moved_sq(x)
-        excess = (drop / calm if calm > 0.0 else math.inf) if drop > 0.0 else 0.0
+        excess = _excess(drop, calm)
         self.excesses = (excess, *self.excesses[:2])
         self.suspicious = not exact and (excess > UNLUCKY or _leaps(self.excesses))
         # If a solution exists, the drop of x is at most ``norm(M)**2 * norm(x* - x0)**2``, where M maps the initial
@@ -178,9 +189,6 @@ class Monitor:
         """Keep the earlier `error` of an x that has converged, if that is smaller."""
         self.error, self.suspicious = min(error, self.error), False
 
-    def _extrapolated(self) -> float:
-        return self.bursts.extrapolated(self.estimator.n_columns, along_a_path=self._limits[1] and self.spent)
-
     def _noisy(self, noise: float) -> Status | None:
         """Return `Status.INCONSISTENT` if z has settled in all directions that rows reach; otherwise None.
 
@@ -194,7 +202,7 @@ class Monitor:
         self.noise = noise
         self.error = max(noise * math.sqrt(p / 2.0), self.floor)
         if self._limits[1] and self.spent:
-            self.error = max(self.error, self._extrapolated())
+            self.error = max(self.error, self.bursts.extrapolated(p, along_a_path=True))
         return Status.CONVERGED if self.error <= self.allowed else Status.INCONSISTENT
 
     saved: ClassVar[dict[str, Kind]] = {
@@ -238,6 +246,13 @@ def _rows_to_go(monitor: Monitor, rate: float) -> float:
     return 2.0 * math.log(monitor.error / goal) / rate
 
 
+def _excess(drop: float, calm: float) -> float:
+    """Return a drop of x divided by the one expected from the probe; 0 / 0 is 0."""
+    if drop == 0.0:
+        return 0.0
+    return drop / calm if calm > 0.0 else math.inf
+
+
 def _leaps(excesses: tuple[float, ...]) -> bool:
     """Return whether the last excess is large and far above one of those before, rather than levelling out."""
-    return excesses[0] > LEAP and any(excesses[0] > LEAP * earlier > 0.0 for earlier in excesses[1:])
+    return excesses[0] > EXCESS_LEAP and any(excesses[0] > EXCESS_LEAP * earlier > 0.0 for earlier in excesses[1:])

@@ -10,8 +10,8 @@ import numpy as np
 
 from rowsolve._solution import Status
 from rowsolve.checkpoint.state import StateError, array, check_keys, integer, named, optional, packed
+from rowsolve.estimate.estimator import ErrorEstimator
 from rowsolve.estimate.step import Findings, Step
-from rowsolve.estimate.tolerance import Tolerance
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.lstsq.band import compress_to_band, factor_band
 from rowsolve.lstsq.box import BoxFit, fit_within
@@ -23,13 +23,12 @@ from rowsolve.lstsq.triangle import Triangle, triangulate
 from rowsolve.parallel.blas import blas_threads
 from rowsolve.parallel.vectors import norm, norms, rows_for_the_tail
 from rowsolve.policy.least_squares import makes_a_band
+from rowsolve.policy.thresholds import WORK_OF_A_FACTOR
 from rowsolve.problem.reader import Piece
 from rowsolve.problem.system import System
 
 __all__ = ["AllRows", "by_lapack"]
 
-_EPS = float(np.finfo(float).eps)
-_LONG_FACTOR = 3.0  # from 700 columns on, a factor is worth the threads of BLAS, which then spin for a while
 _COMPRESSED = named(
     Compressed, gram=array("p", "p"), sides=array("p", "k"), squares=array("k"), n_rows=integer(0, "n")
 )  # fmt: skip
@@ -46,8 +45,8 @@ class AllRows:
     reduced to a triangle instead.
     """
 
-    def __init__(self, system: System, x0: np.ndarray, tolerance: Tolerance, *, by_qr: bool = False) -> None:
-        self.system, self.starts, self.tolerance = system, np.atleast_2d(x0), tolerance
+    def __init__(self, system: System, estimator: ErrorEstimator, *, by_qr: bool = False) -> None:
+        self.system, self.estimator = system, estimator
         self.by_qr, self.compressing, self.n_done = by_qr, False, 0
         band = system.bounds is None and makes_a_band(system)
         self.state_so_far: Any = None if band else _nothing(system, Triangle if by_qr else Compressed)
@@ -64,7 +63,7 @@ class AllRows:
         if system.stored and np.isnan(found.residual_sq).any():  # single rows take as long to read as all
             found = found._replace(residual_sq=self._slopes(found.x.T)[1])
         system.counter.use_all()
-        return step_of(found, self.starts, self.tolerance)
+        return step_of(found, self.estimator)
 
     def _by_band(self) -> Fit | None:
         (rows, b), *_ = _blocks(self.system, whole=True)
@@ -77,7 +76,7 @@ class AllRows:
         system, state = self.system, self._compress_all()
         if state is None:
             return None
-        with blas_threads(_LONG_FACTOR * system.n_columns**3, system.limits.threads):
+        with blas_threads(WORK_OF_A_FACTOR * system.n_columns**3, system.limits.threads):
             factor = factor_gram(state.gram, system.damp, system.facts.null_vectors)
         return None if factor is None else self._fit(state, factor)
 
@@ -86,21 +85,21 @@ class AllRows:
         system, state = self.system, self._compress_all()
         if state is None:
             return None
-        with blas_threads(_LONG_FACTOR * system.n_columns**3, system.limits.threads):
+        with blas_threads(WORK_OF_A_FACTOR * system.n_columns**3, system.limits.threads):
             state = state.damped(system.damp) if self.by_qr else state
             has_time = lambda: system.clock.left > 0.0  # noqa: E731
-            found = fit_within(state, bounds, self.starts[0], system.damp, self.tolerance, self._slopes, has_time)
+            found = fit_within(state, bounds, self.estimator, system.damp, self._slopes, has_time)
         return None if found is None else self._step_within(found)
 
     def _step_within(self, found: BoxFit) -> Step:
-        system, norm_x = self.system, norm(found.x)
+        system, estimator, norm_x = self.system, self.estimator, norm(found.x)
         system.counter.use_all()
         residual_norm = math.sqrt(found.residual_sq)
         findings = Findings(optimality=found.optimality, unique=found.unique, residual_norm=residual_norm)
-        error = max(found.error, _EPS * math.sqrt(found.x.size) * norm_x)
-        good = found.is_optimal and error <= self.tolerance.at(norm_x, norm(self.starts[0]))
+        error = max(found.error, estimator.floor(norm_x, as_given=0.0))
+        good = found.is_optimal and estimator.is_good(error, np.array([norm_x]))
         status = Status.CONVERGED if good else Status.PRECISION if system.clock.left > 0.0 else None
-        unknown = max(norm_x, norm(self.starts[0])) or 1.0  # an error as large as x
+        unknown = max(norm_x, float(estimator.norm_x0[0])) or 1.0  # an error as large as x
         return Step(found.x, error if found.is_optimal else unknown, status, residual_norm, findings)
 
     def _compress_all(self) -> Any:
@@ -122,7 +121,8 @@ class AllRows:
         return None
 
     def _fit(self, state: Compressed, factor: Any) -> Fit | None:
-        return fit_normal(state, factor, self.starts, self.system.damp, self.tolerance, self._slopes)
+        estimator = self.estimator
+        return fit_normal(state, factor, estimator.x0, self.system.damp, estimator.tolerance, self._slopes)
 
     def _slopes(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return ``A'(b - A x)`` and the squared norm of each residual; make one pass."""
@@ -166,9 +166,9 @@ def _blocks(system: System, skip: int = 0, *, whole: bool = False) -> Iterator[t
         system.counter.add(system.n_rows)
 
 
-def step_of(found: Fit, starts: np.ndarray, tolerance: Tolerance) -> Step:
+def step_of(found: Fit, estimator: ErrorEstimator) -> Step:
     """Return the last step, from a solution."""
-    good = (found.error <= tolerance.at(norms(found.x), norms(starts))).all()
+    good = estimator.is_good(found.error, norms(found.x))
     status, residual_sq = Status.CONVERGED if good else Status.PRECISION, float(found.residual_sq.sum())
     if math.isnan(residual_sq):  # too small for sums over all rows: some rows are more accurate
         return Step(found.x, found.error, status, findings=Findings(found.rank, found.has_gap, residual_norm=0.0))
@@ -183,15 +183,15 @@ def _matrix_of(rows: CSRRows, n_columns: int) -> Any:
     return sparse.csr_array(tuple(rows), shape=(rows.indptr.size - 1, n_columns))
 
 
-def by_lapack(system: System, x0: np.ndarray, tolerance: Tolerance, *, by_qr: bool = False) -> Step | None:
+def by_lapack(system: System, estimator: ErrorEstimator, *, by_qr: bool = False) -> Step | None:
     """Return the least-squares solution of all rows; None if passes are needed."""
-    n, rows, starts = system.n_rows, system.source.as_matrix(), np.atleast_2d(x0)
+    n, rows = system.n_rows, system.source.as_matrix()
     rows = rows.toarray() if isinstance(system.rows, CSRRows) else rows
     rows, b = rows.astype(float, copy=False), system.b.reshape(n, -1)
-    found = fit(rows, b, starts, system.damp, tolerance, system.limits.threads, by_qr=by_qr)
+    found = fit(rows, b, estimator.x0, system.damp, estimator.tolerance, system.limits.threads, by_qr=by_qr)
     if found is None:
         find_odd_rows(system, np.arange(n))  # raises, unless all are zero or only sums leave the range
         return None
     system.counter.use_all()
     system.counter.add(found.n_reads * n)
-    return step_of(found, starts, tolerance)
+    return step_of(found, estimator)

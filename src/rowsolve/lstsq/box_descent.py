@@ -7,31 +7,51 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from rowsolve.checkpoint.state import Kind, StateError, array, flag, named, number
+from rowsolve.checkpoint.state import Kind, array, fill, flag, named, number, packed, state_of
+from rowsolve.estimate.estimator import ErrorEstimator
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.lstsq.box import slopes_inwards
-from rowsolve.lstsq.descent import Descent
+from rowsolve.lstsq.conjugate import RESIDUAL, VECTORS, Residual, Vectors
 from rowsolve.lstsq.factor import find_odd_rows
+from rowsolve.lstsq.passes import Passes
+from rowsolve.lstsq.probe import Probe
+from rowsolve.lstsq.rounding import of_numbers
 from rowsolve.parallel.vectors import norm, norms, products
+from rowsolve.policy.thresholds import (
+    EPS,
+    EXPLAINED,
+    GOES_DOWN,
+    ROUNDED,
+    SHORTEST_PROBE,
+    SLOWEST_SETTLED,
+    SPENT_PROBE,
+)
 from rowsolve.problem.system import System
 
 __all__ = ["BoxDescent"]
 
-_EPS = float(np.finfo(float).eps)
-_UNLUCKY = 1e3  # see `Descent.is_below`
-_ROUNDED = 64.0  # units of rounding of b: all equations are satisfied
-_GOES_DOWN = 0.6  # of the way to the goal, at the minimum of the squares: above 0.5 the goal is lower than the start
-_AT_ITS_END = 1e-13  # see `Descent.step`
-_AT_REST = 1e-4  # of the error allowed, as estimated from the gradient for the slowest direction
-_EXPLAINED = 10.0  # times the slope that the error allowed explains
+_PARTS = ("estimator", "passes", "probe")
 
 
 class _Goal(NamedTuple):
-    """The minimizer y of a model within the bounds, the direction to it, and which entries are then free."""
+    """Where a gradient step from x leads within the bounds.
+
+    Attributes
+    ----------
+    best : ndarray of shape (p,)
+        The minimizer of the model within the bounds.
+    x : ndarray of shape (p,)
+        The same, except for entries that stay on their bound.
+    free : ndarray of shape (p,)
+        Which entries of `x` are free.
+    lands : bool
+        Whether entries that are free now are on a bound there, or the other way round.
+    """
 
     best: np.ndarray
     x: np.ndarray
     free: np.ndarray
+    lands: bool
 
 
 def column_lengths(system: System) -> np.ndarray:
@@ -48,7 +68,7 @@ def column_lengths(system: System) -> np.ndarray:
     return np.sqrt(found)
 
 
-class BoxDescent(Descent):
+class BoxDescent:
     """Conjugate gradients on the free entries of x; the others are on a bound, with a slope that points outwards.
 
     The squares are modelled by ``m(y) = <y - x, M (y - x)> / 2 - <y - x, A'(b - A x)>``, where M is a multiple of the
@@ -62,44 +82,81 @@ class BoxDescent(Descent):
     free entries and converges to a solution of ``A'A z = 0`` in these entries, with its own steps; there
     ``v = M**-1 A'A z``. When the free entries change, a new z is drawn, whose gradient is computed in the pass that
     moves x.
+
+    Parameters
+    ----------
+    system, estimator, rng
+        See `Descent`; `start` must be called before anything else.
+
+    Attributes
+    ----------
+    vectors, residual, passes, probe
+        See `Descent`.
+    drift : ndarray of shape (1,)
+        The possible error of x due to rounding of a gradient that is only updated.
+    fresh : bool
+        Whether the gradient was computed at the current x, rather than updated.
     """
 
-    optimality: float | None = None  # the deviation of x from optimality, once computed
+    factor: ClassVar[None] = None  # a preconditioner would turn the bounds
 
-    def __init__(self, system: System, x0: np.ndarray, rng: np.random.Generator) -> None:
+    def __init__(self, system: System, estimator: ErrorEstimator, rng: np.random.Generator) -> None:
         assert system.bounds is not None
-        self.low, self.high = system.bounds
+        self.system, self.estimator, self.vectors = system, estimator, Vectors.of(estimator.x0, None)
+        self.residual, self.passes, self.probe = (
+            Residual.computed(np.zeros(1)), Passes(system), Probe(system, estimator, rng)
+        )  # fmt: skip
+        self.drift, self.fresh = np.zeros(1), False
+        low, high = system.bounds
+        self._goal = _Goal(estimator.x0[0], estimator.x0[0], low < high, lands=False)
         self._size = 1.0  # of the model, ``M = I / size``
-        self._free = self.low < self.high
         self._changed = False  # whether z has other free entries than x
         self._most = 0.0  # the largest amplification, in units of the model
-        super().__init__(system, x0, rng)
 
-    def step(self, wanted: np.ndarray | None = None) -> None:
+    def start(self) -> None:
+        """Recompute the gradient at x (one pass) and restart from it."""
+        at = self.vectors.at
+        if norm(at[-1]) < SPENT_PROBE:
+            at[-1] = self.probe.drawn_within(self._goal.free)
+        slope, energies = self.passes.gradients(1.0, at)
+        self.vectors, self.residual, self.fresh = (
+            self.vectors._replace(slope=slope), Residual.computed(energies[:-1]), True
+        )  # fmt: skip
+        self.estimator.start_at(self.vectors.x)
+        self.estimator.record(0.0)
+        self._set_out()
+
+    def advance(self, _: np.ndarray, __: np.ndarray) -> list[np.ndarray]:
+        """Take a step; return the `steepness` after it."""
+        self.step()
+        return [self.vectors.steepness]
+
+    def step(self) -> None:
         """Move x along the direction to the minimum or to a bound, and compute the next direction; make one pass."""
-        (x, z), renewed = self.at, self._changed
+        vectors, renewed = self.vectors, self._changed
+        z, direction = vectors.at[1], vectors.direction
         if renewed:
-            self.direction[1] = z[:] = self._new_probe()
-        way = self.direction[0]
-        change, squares = self._gradients(0.0, self.direction)
-        curvatures = squares + self.system.damp**2 * products(self.direction, self.direction)
-        curvature, gain = float(curvatures[0]), float(self.slope[0] @ way)
+            direction[1] = z[:] = self.probe.drawn_within(self._goal.free)
+        change, curvatures = self.passes.gradients(0.0, direction)
+        curvature, gain = float(curvatures[0]), float(vectors.slope[0] @ direction[0])
         best = max(gain, 0.0) / curvature if curvature > 0.0 else 0.0
         length = self._go(best)
-        self.slope[0] += length * change[0]
+        vectors.slope[0] += length * change[0]
         if renewed:
-            self.slope[1], self._start, self.amplification = change[1], x.copy(), 0.0
-        elif curvatures[1] > 0.0 and norm(z) > _AT_ITS_END:
-            probe_length = self._promises[1] / curvatures[1]
-            z += probe_length * self.direction[1]
-            self.slope[1] += probe_length * change[1]
-        self.residual_sq = np.maximum(self.residual_sq - length * (2.0 * gain - length * curvature), 0.0)
-        self.last_step, self.fresh = np.array([length * norm(way)]), False
-        before = self._promises
-        self._look(slice(None))
-        ratios = np.divide(self._promises, before, out=np.zeros(2), where=before > 0.0)
+            vectors.slope[1] = change[1]
+            self.estimator.start_at(vectors.x)
+            self.estimator.record(0.0)
+        elif curvatures[1] > 0.0 and norm(z) > SHORTEST_PROBE:
+            probe_length = vectors.worth[1] / curvatures[1]
+            z += probe_length * direction[1]
+            vectors.slope[1] += probe_length * change[1]
+        self.residual = self.residual.lowered(np.array([length * (2.0 * gain - length * curvature)]))
+        vectors.last_step[0], self.fresh = length * norm(direction[0]), False
+        before = vectors.worth.copy()
+        self._look()
+        ratios = np.divide(vectors.worth, before, out=np.zeros(2), where=before > 0.0)
         ratios *= [length == best and not self._changed, not renewed]
-        self.direction = self._downhill + ratios[:, None] * self.direction
+        direction[:] = vectors.downhill + ratios[:, None] * direction
 
     def _go(self, best: float) -> float:
         """Move x by `best` times the direction, or as far as the bounds allow; return the length of the step.
@@ -107,90 +164,74 @@ class BoxDescent(Descent):
         So that entries are exactly on the bound that they reach, x moves all the way to the goal unless that increases
         the squares. If it would, the model is too flat.
         """
-        x, way = self.at[0], self.direction[0]
-        if self._lands:
-            if best >= _GOES_DOWN:
+        x, way = self.vectors.at[0], self.vectors.direction[0]
+        low, high = self._bounds
+        if self._goal.lands:
+            if best >= GOES_DOWN:
                 x[:] = self._goal.x
                 return 1.0
             self._size *= max(best, 0.1)
         with np.errstate(divide="ignore", invalid="ignore"):
-            room = np.where(way > 0.0, self.high - x, self.low - x) / way
+            room = np.where(way > 0.0, high - x, low - x) / way
         room[way == 0.0] = math.inf
         length = min(best, float(room.min()))
-        x[:] = np.clip(x + length * way, self.low, self.high)
-        x[:] = np.where(room <= length, np.where(way > 0.0, self.high, self.low), x)
+        x[:] = np.clip(x + length * way, low, high)
+        x[:] = np.where(room <= length, np.where(way > 0.0, high, low), x)
         return length
 
-    def _new_probe(self) -> np.ndarray:
-        """Return a random vector of unit norm with free entries only; zero if there are none."""
-        probe = np.where(self._free, self._rng.standard_normal(self.system.n_columns), 0.0)
-        return probe / (norm(probe) or 1.0)
+    @property
+    def _bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        assert self.system.bounds is not None
+        return self.system.bounds
 
     def _set_out(self) -> None:
-        self._start = self.x[0].copy()
-        largest = float(np.abs(self.slope[-1]).max())
+        """Choose the size of the model, and start in the direction of its minimizer."""
+        vectors = self.vectors
+        largest = float(np.abs(vectors.slope[-1]).max())
         if largest == 0.0:
             find_odd_rows(self.system, np.arange(self.system.n_rows))
         unit = 1.0 / (largest or 1.0)  # keeps squares in range
-        self._size = unit * (norm(self.at[-1]) / norm(unit * self.slope[-1]) if largest > 0.0 else 1.0)
-        self._downhill, self._changed, self.amplification = np.zeros_like(self.at), False, 0.0
-        self._look(slice(None))
-        self.direction = self._downhill.copy()
-        most = math.sqrt(self._size * self.amplification)
-        self._slope_at_start, self._inherited = np.where(self._free, self.slope[:1], 0.0), None
-        self.drift = 8.0 * _EPS * norms(most * self._slope_at_start) * most
+        self._size = unit * (norm(vectors.at[-1]) / norm(unit * vectors.slope[-1]) if largest > 0.0 else 1.0)
+        self._look()
+        vectors.direction[:] = vectors.downhill
+        most = math.sqrt(self._size * self.estimator.amplification)
+        self.drift = 8.0 * EPS * norms(most * np.where(self._goal.free, vectors.slope[:1], 0.0)) * most
 
-    def _look(self, moving: Any) -> None:
+    def _look(self) -> None:
         """Compute the minimizer of the model at x, and estimate the error."""
-        (x, z), (slope, probe_slope) = self.at, self.slope
-        self._downhill[1] = np.where(self._free, self._size * probe_slope, 0.0)
-        self._goal, probe_norm = self._goal_from(x, slope), norm(self._downhill[1])
-        self.amplification = max(self.amplification, norm(z) / probe_norm if probe_norm > 0.0 else 1.0)
-        self._downhill[0] = self._goal.x - x
-        self._promises = products(self._downhill, self.slope)
-        self._lands = bool(np.any(self._downhill[0][~self._goal.free]))
-        self._changed = self._lands or not np.array_equal(self._goal.free, self._free)
-        self._free = self._goal.free
+        vectors, free = self.vectors, self._goal.free
+        (x, z), (slope, probe_slope), (low, high) = vectors.at, vectors.slope, self._bounds
+        vectors.downhill[1] = np.where(free, self._size * probe_slope, 0.0)
+        self._goal, probe_norm = _goal_from(x, slope, self._size, low, high), norm(vectors.downhill[1])
+        least = self.estimator.amplification
+        self.estimator.measure(norm(z), probe_norm, least=least if probe_norm > 0.0 else max(least, 1.0))
+        vectors.downhill[0] = self._goal.x - x
+        vectors.worth[:] = products(vectors.downhill, vectors.slope)
+        self._changed = self._goal.lands or not np.array_equal(self._goal.free, free)
         # An entry that should leave its bound may do so in the slowest direction, which z shows only at its end.
-        self._most = max(self._most, self.amplification * self._size)
-        off, inside = self._goal.best - x, (self.low < x) & (x < self.high)
-        most = self._most / self._size
-        self.error = np.array([math.hypot(norm(off[inside]) * self.amplification, norm(off[~inside]) * most)])
-        self._largest_error = norm(off) * most
+        self._most = max(self._most, self.estimator.amplification * self._size)
+        off, inside = self._goal.best - x, (low < x) & (x < high)
+        of_free = self.estimator.of_change(norm(off[inside]))
+        vectors.error[0] = math.hypot(of_free, norm(off[~inside]) * (self._most / self._size))
 
-    def _goal_from(self, x: np.ndarray, slope: np.ndarray) -> _Goal:
-        """Return the goal of a gradient step. Entries on a bound stay there unless they gain more than the free ones.
+    def certify(self, allowed: float) -> tuple[float, bool]:
+        """Return the deviation of x from optimality (see `Solution`), and whether x is optimal.
 
-        Each change of the free entries restarts the conjugate directions, so it must pay (Moré and Toraldo 1991; Dostál
-        and Schöberl 2005).
-        """
-        best = np.clip(x + self._size * slope, self.low, self.high)
-        inside, gain = (self.low < x) & (x < self.high), (best - x) ** 2
-        y = best if gain[~inside].sum() > gain[inside].sum() else np.where(inside, best, x)
-        return _Goal(best, y, (self.low < y) & (y < self.high))
-
-    def is_optimal(self, allowed: float) -> bool:
-        """Return whether the recomputed gradient points inwards no more than an error of `allowed` explains.
-
-        Set `optimality`.
+        It is if the recomputed gradient points inwards no more than an error of `allowed` explains.
         """
         if not self.fresh:
             self.start()
-        x, system = self.x[0], self.system
+        x, system = self.vectors.x[0], self.system
         lengths = column_lengths(system)
-        inwards = np.abs(slopes_inwards(self.slope[0], x, self.low, self.high))
+        inwards = np.abs(slopes_inwards(self.vectors.slope[0], x, *self._bounds))
         steepest = float(np.divide(inwards, lengths, out=np.zeros_like(inwards), where=lengths > 0.0).max())
-        self.optimality = steepest / system.facts.norm_b
-        rounding = _ROUNDED * _EPS * (math.sqrt(float(self.residual_sq[0])) + norm(lengths * x))
-        return steepest <= _EXPLAINED * allowed * norm(lengths) + rounding
+        rounding = ROUNDED * EPS * (math.sqrt(float(self.residual.sq[0])) + norm(lengths * x))
+        is_optimal = steepest <= EXPLAINED * allowed * norm(lengths) + rounding
+        return steepest / system.facts.norm_b, is_optimal
 
-    @property
-    def seems_still(self) -> bool:
-        """Always False: the remaining gradient points out of the bounds."""
-        return False
-
-    def _look_for_rounding(self, energies: np.ndarray) -> None:
-        """Do nothing, for the same reason."""
+    def needs_new_gradient(self, tolerated: np.ndarray) -> bool:
+        """Return whether the gradient has been updated so often that it may be wrong by more than `tolerated`."""
+        return not self.fresh and bool((self.drift > tolerated).any())
 
     def is_below(self, enough: np.ndarray) -> np.ndarray:
         """Return whether the error is at most `enough`, by the estimate (see `Descent.is_below`).
@@ -198,34 +239,49 @@ class BoxDescent(Descent):
         When its free entries are found, x starts again with an error in slow directions. If no steps are left to do, z
         has not been slowed down by these since, and the slowest direction seen so far is used.
         """
-        below = self.error <= enough
-        satisfied = np.sqrt(self.residual_sq) <= _ROUNDED * _EPS * self.system.facts.norms_b
-        if satisfied or self.error == 0.0:  # 0: all entries are on a bound
+        vectors, below = self.vectors, self.vectors.error <= enough
+        satisfied = np.sqrt(self.residual.sq) <= ROUNDED * EPS * self.system.facts.norms_b
+        if satisfied or vectors.error == 0.0:  # 0: all entries are on a bound
             return below
-        share = math.sqrt(_UNLUCKY * self.system.n_columns) * norm(self.at[-1])
-        worst = share / (1.0 - share) * norm(self.x[0] - self._start) if share < 1.0 else math.inf
-        return below & (((worst <= enough) & (not self._changed)) | (self._largest_error <= _AT_REST * enough))
+        worst = self.estimator.of_unlucky_start(vectors.x, norm(vectors.at[-1]))
+        slowest = norm(self._goal.best - vectors.x[0]) * (self._most / self._size)
+        return below & (((worst <= enough) & (not self._changed)) | (slowest <= SLOWEST_SETTLED * enough))
+
+    def rounding_error(self, eps: float, *, at_its_end: bool = False) -> np.ndarray:
+        """Return the error of x due to rounding; `eps` is the relative precision of A and b as given."""
+        found: np.ndarray = self.estimator.floor(norms(self.vectors.x), of_numbers(self.system, eps))
+        return found
 
     saved: ClassVar[dict[str, Kind]] = {
-        **{
-            name: kind for name, kind in Descent.saved.items() if name not in ("_worth", "_worth_at_start", "under_way")
-        },
-        **dict.fromkeys(("_changed", "_lands"), flag),
-        **dict.fromkeys(("_size", "_most", "_largest_error"), number),
-        "_free": array("p", dtype=bool),
-        "_start": array("p"),
-        "_promises": array("v"),
-        "_goal": named(_Goal, best=array("p"), x=array("p"), free=array("p", dtype=bool)),
+        "vectors": VECTORS,
+        "residual": RESIDUAL,
+        **dict.fromkeys(("_changed", "fresh"), flag),
+        **dict.fromkeys(("_size", "_most"), number),
+        "drift": array("k"),
+        "_goal": named(_Goal, best=array("p"), x=array("p"), free=array("p", dtype=bool), lands=flag),
     }
-    derived = (*Descent.derived, "low", "high", "under_way", "optimality")
+    derived: ClassVar[tuple[str, ...]] = ("system", *_PARTS)
 
-    @classmethod
-    def from_state(cls, system: System, rng: np.random.Generator, state: Any, wanted: np.ndarray) -> BoxDescent:
-        """Return the descent with that state, which is always between two passes."""
-        descent = super().from_state(system, rng, state, wanted)
-        assert isinstance(descent, cls)
-        assert system.bounds is not None
-        if descent.factor is not None:
-            raise StateError("factor: expected none")
-        descent.low, descent.high = system.bounds
-        return descent
+    def state(self) -> dict[str, Any]:
+        """Return the state of the descent, which is always between two passes."""
+        return {**state_of(self), **{name: packed(getattr(self, name)) for name in _PARTS}}
+
+    def restore(self, state: Any, _: np.ndarray) -> None:
+        """Restore a state."""
+        fill(self, state, self.system.sizes, besides=_PARTS)
+        for name in ("estimator", "probe"):
+            getattr(self, name).restore(state[name], self.system.sizes)
+        self.passes.restore(state["passes"], self.system.sizes, 0)
+
+
+def _goal_from(x: np.ndarray, slope: np.ndarray, size: float, low: np.ndarray, high: np.ndarray) -> _Goal:
+    """Return the goal of a gradient step. Entries on a bound stay there unless they gain more than the free ones.
+
+    Each change of the free entries restarts the conjugate directions, so it must pay (Moré and Toraldo 1991; Dostál
+    and Schöberl 2005).
+    """
+    best = np.clip(x + size * slope, low, high)
+    inside, gain = (low < x) & (x < high), (best - x) ** 2
+    y = best if gain[~inside].sum() > gain[inside].sum() else np.where(inside, best, x)
+    free = (low < y) & (y < high)
+    return _Goal(best, y, free, lands=bool(np.any((y - x)[~free])))

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from rowsolve._solution import Status
+from rowsolve.estimate.estimator import ErrorEstimator
 from rowsolve.estimate.step import Findings, Step
 from rowsolve.estimate.tolerance import Tolerance
 from rowsolve.lstsq.descent import Descent
@@ -175,13 +176,14 @@ def _polished(
     system: System, factor: Factor, x0: np.ndarray, tolerance: Tolerance, rng: np.random.Generator
 ) -> _Solved:
     """Return the solution of the rows of `system`, given a factor of all of them."""
-    descent = Descent(system, x0, rng, factor)
+    descent = Descent(system, ErrorEstimator(tolerance, np.atleast_2d(x0)), rng, factor)
+    descent.start()
     for turn in range(STEPS):
-        if turn and (descent.error <= descent.rounding(tolerance.eps)).all():
+        if turn and (descent.vectors.error <= descent.rounding_error(tolerance.eps)).all():
             break
         descent.step()
         descent.start()  # the sample is in memory: a new gradient is cheap and accurate
-    x, spare = descent.x, system.n_rows - factor.rank
-    floor = np.maximum(descent.rounding(tolerance.eps), tolerance.eps * norms(x))
-    noise = np.sqrt(descent.residual_sq / spare) if spare > 0 else np.zeros(len(x))
-    return _Solved(x, descent.error, floor, noise)
+    x, spare = descent.vectors.x, system.n_rows - factor.rank
+    floor = np.maximum(descent.rounding_error(tolerance.eps), tolerance.eps * norms(x))
+    noise = np.sqrt(descent.residual.sq / spare) if spare > 0 else np.zeros(len(x))
+    return _Solved(x, descent.vectors.error, floor, noise)

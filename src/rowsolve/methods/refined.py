@@ -12,7 +12,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from rowsolve._solution import Status
-from rowsolve.checkpoint.state import Kind, array, fill, flag, integer, packed, state_of
+from rowsolve.checkpoint.state import Kind, Sizes, array, fill, flag, integer, packed, state_of
+from rowsolve.estimate.estimator import ErrorEstimator
 from rowsolve.estimate.step import Findings, Step
 from rowsolve.estimate.tolerance import Tolerance
 from rowsolve.kernels.many import add_gradients_of_many, laid_out
@@ -21,9 +22,9 @@ from rowsolve.lstsq.all_rows import AllRows, by_lapack
 from rowsolve.lstsq.box_descent import BoxDescent
 from rowsolve.lstsq.descent import Descent
 from rowsolve.lstsq.factor import Factor, factor_of
-from rowsolve.lstsq.spectrum import Spectrum, look_at_spectrum, outliers_of
+from rowsolve.lstsq.spectrum import Outliers, Spectrum, look_at_spectrum, outliers_of
 from rowsolve.methods.base import Capabilities, StepMethod, one_of
-from rowsolve.parallel.vectors import norm, norms
+from rowsolve.parallel.vectors import norm, norms, products
 from rowsolve.policy.least_squares import (
     cheapest_sample,
     fits_lapack,
@@ -35,21 +36,13 @@ from rowsolve.policy.least_squares import (
     price_of_passes,
     worth_a_look,
 )
-from rowsolve.policy.prices import BEGIN, FACTOR_PRODUCT, MANY_PASSES, SMALL_BOX, SQUARES
+from rowsolve.policy.prices import BEGIN, FACTOR_PRODUCT, LITTLE, MANY_PASSES, SMALL_BOX, SQUARES
+from rowsolve.policy.thresholds import EPS, EXPLAINED, GRADIENT_TRIES, PASSES_AGAIN, SAFE_CONDITION, SHRINKS, SURE
 from rowsolve.problem.clock import TooLong
 from rowsolve.problem.reader import Part
 from rowsolve.problem.system import System
 
 __all__ = ["Refined"]
-
-_MOST_PASSES = 1e6  # that a factor may cost
-_STALLED = 16.0  # times the passes so far, that a factor may cost even if they have not reduced the error
-_EPS = float(np.finfo(float).eps)
-_FOR_THE_RANK = 0.1  # times the passes so far
-_HALF_OF_THE_DIGITS = 1e-8  # relative error
-_BEYOND = 10.0  # times the error that rounding explains
-_FEW_DIGITS = 0.01  # the initial x from the squares of A must be at least this accurate
-_TRIES = 2  # new gradients that do not halve the error, before this is attributed to rounding
 
 
 @dataclass(frozen=True)
@@ -112,31 +105,37 @@ class Refined(StepMethod):
         return n_rows == system.n_rows and cost <= (passes if system.bounds is None else max(passes, SMALL_BOX))
 
     def _begin(
-        self, system: System, x0: np.ndarray, rtol: float, rng: np.random.Generator, probe: np.ndarray | None
-    ) -> tuple[Descent, bool]:
+        self, system: System, x0: np.ndarray, tolerance: Tolerance, rng: np.random.Generator, probe: np.ndarray | None
+    ) -> tuple[Descent | BoxDescent, bool]:
         """Return a descent from `x0`, or from the solution of a sample of rows if one is factored at the start.
 
         The second value is whether the singular values of A, except for a few large ones, may be nearly equal.
         """
         if system.bounds is not None:
-            return BoxDescent(system, x0, rng), True
-        auto, digits, spectrum = self.preconditioner == "auto", -math.log(max(rtol, _EPS)), Spectrum()
+            return _descent_from(system, x0, tolerance, rng), True
+        n_rows, spectrum = self._first_sample(system, tolerance.rtol, rng)
+        if not n_rows:
+            outliers = outliers_of(system, spectrum.shared)
+            return _descent_from(system, x0, tolerance, rng, outliers=outliers, probe=probe), spectrum.even
+        factor, order = self._factor(system, n_rows, rng)
+        if factor.deficient or factor.spread * factor.lengths.max() > SAFE_CONDITION:
+            return _descent_from(system, x0, tolerance, rng, factor), spectrum.even
+        noise = rng.standard_normal((1, system.n_columns))  # the error of the solution of a sample is due to noise
+        factor.spread_noise(noise)
+        x0 = _solution_of(system, order, factor, x0)
+        return _descent_from(system, x0, tolerance, rng, factor, probe=noise[0] / norm(noise[0])), spectrum.even
+
+    def _first_sample(self, system: System, rtol: float, rng: np.random.Generator) -> tuple[int, Spectrum]:
+        """Return the number of rows to factor before the first pass, 0 for none; and what a look at some rows shows."""
+        auto, digits, spectrum = self.preconditioner == "auto", -math.log(max(rtol, EPS)), Spectrum()
         n_rows, cost = cheapest_sample(system, digits, self.preconditioner)
         left = price_of_passes(system, passes_at_first(system, digits))
         if auto and cost > left and worth_a_look(system):
             spectrum = look_at_spectrum(system, rng)
-        pays = cost <= (left if auto and spectrum.even else price_of_passes(system, _MOST_PASSES))
+        pays = cost < math.inf and (cost <= left or not (auto and spectrum.even))
         sampled = self.preconditioner != "none" and pays and n_rows < system.n_rows
-        if not sampled or (auto and system.clock.left < math.inf):
-            outliers = outliers_of(system, spectrum.shared)
-            return Descent(system, x0, rng, outliers=outliers, probe=probe), spectrum.even
-        factor, order = self._factor(system, n_rows, rng)
-        if factor.deficient or (factor.spread * factor.lengths.max()) ** 2 * _EPS > _FEW_DIGITS:
-            return Descent(system, x0, rng, factor), spectrum.even
-        probe = rng.standard_normal((1, system.n_columns))  # the error of the solution of a sample is due to noise
-        factor.spread_noise(probe)
-        x0 = _solution_of(system, order, factor, x0)
-        return Descent(system, x0, rng, factor, probe=probe[0] / norm(probe[0])), spectrum.even
+        in_time = not auto or system.clock.left == math.inf
+        return n_rows if sampled and in_time else 0, spectrum
 
     def _factor(self, system: System, n_rows: int, rng: np.random.Generator) -> tuple[Factor, np.ndarray]:
         """Factor `n_rows` rows, or all if these are rank-deficient; return the factor and the rows."""
@@ -147,63 +146,155 @@ class Refined(StepMethod):
             factor, order = factor_of(system, whole), whole  # only all rows determine the null space
         return factor, order
 
-    def _rank_of(self, descent: Descent, n_steps: int) -> Factor | None:
+    def _rank_of(self, descent: Descent | BoxDescent, n_steps: int) -> Factor | None:
         """Return a factor with the rank of A if A is rank-deficient and this is cheap beside the steps so far."""
         system = descent.system
-        wanted = self.preconditioner == "auto" and descent.found_null_space
-        if wanted and price_of_all(system) <= price_of_passes(system, _FOR_THE_RANK * n_steps):
+        wanted = self.preconditioner == "auto" and descent.probe.null_sq > 0.0
+        if wanted and price_of_all(system) <= price_of_passes(system, LITTLE * n_steps):
             with suppress(TooLong):
                 return factor_of(system, np.arange(system.n_rows))
         return descent.factor
 
-    def _precondition(
-        self, descent: Descent, slopes: list[np.ndarray], enough: np.ndarray, rtol: float, rng: np.random.Generator,
-        *, even: bool, at_its_end: bool = False,
-    ) -> bool:  # fmt: skip
-        """Compute a factor if one is allowed and pays, that is, if it costs less than the passes that it saves.
+    def _is_final(self, descent: Descent | BoxDescent, n_steps: int, *, at_its_end: bool) -> bool:
+        """Return whether no further factor is allowed, whatever it costs."""
+        if descent.factor is None:
+            return self.preconditioner == "none"
+        if descent.factor.n_rows == descent.system.n_rows:
+            return True
+        return not at_its_end and (self.preconditioner != "auto" or n_steps == 1)
 
-        Return True instead if all rows are to be compressed.
+    def _next_factor(
+        self, descent: Descent | BoxDescent, slopes: list[np.ndarray], enough: np.ndarray, rtol: float,
+        *, even: bool, at_its_end: bool,
+    ) -> tuple[int, float]:  # fmt: skip
+        """Return the number of rows of a factor that is allowed and pays, and its price; 0 rows if there is none.
 
-        A factor pays from the start if the singular values of A are not `even`. All rows are factored if the factor of
-        a sample is not a good preconditioner, for instance because some rows are much longer than others. Without a
-        factor the descent may be `at_its_end` where rounding hides directions with small singular values.
+        A factor pays if it costs less than the passes that it saves; from the start if the singular values of A are not
+        `even`. All rows are factored if the factor of a sample is not a good preconditioner, for instance because some
+        rows are much longer than others. Without a factor the descent may be `at_its_end` where rounding hides
+        directions with small singular values.
         """
         system, auto = descent.system, self.preconditioner == "auto"
+        if self._is_final(descent, len(slopes), at_its_end=at_its_end):
+            return 0, math.inf
         n_factored = descent.factor.n_rows if descent.factor is not None else 0
-        final = n_factored == system.n_rows or (n_factored > 0 and not at_its_end and (not auto or len(slopes) == 1))
-        if final or self.preconditioner == "none" or descent.no_time_for_factor:
-            return False
-        alone = system.n_rhs == 1
-        worst = 0 if alone else int(np.argmax(np.nan_to_num(descent.error / enough, posinf=math.inf)))  # 0 of 0 is 0
-        digits = math.log(descent.error[worst] / enough[worst]) if descent.x.any() else -math.log(max(rtol, _EPS))
+        worst, digits = _digits_missing(descent, enough, rtol)
         only_all = self.preconditioner == "all" or n_factored > 0
         n_rows, cost = cheapest_sample(system, digits, "all" if only_all else self.preconditioner)
-        left = math.inf
+        if not auto:
+            return n_rows, cost
+        left, more = math.inf, 0.0
         if at_its_end:
-            left = max(_STALLED * len(slopes), MANY_PASSES)
+            left = _passes_to_be_sure(len(slopes))
         elif even or n_factored:
-            falls = [float(slope[worst]) for slope in slopes]
-            if descent.is_stuck:  # the error is known only when gradients are dominated by rounding
-                cost += FACTOR_PRODUCT * system.n_columns**3  # pivoting, and a basis of the null space
-                digits = math.log(max(falls[-1], _EPS**2) / (_EPS * max(falls)))
-            left = passes_left(system, falls, digits)
-            if len(slopes) > 1:  # they fluctuate: a factor must not cost far more than the passes so far
-                left = min(left, _STALLED * len(slopes))
-        affordable = system.clock.left / descent.seconds_a_pass  # before the deadline, if there is one
-        if auto and not cost <= price_of_passes(system, min(left, affordable, _MOST_PASSES)):
-            return False  # a factor that cannot be computed has an infinite price
-        if n_rows == system.n_rows and cost < math.inf and not descent.squares_fail:
-            return True
-        if system.bounds is not None:
-            return False
-        try:
-            factor = self._factor(system, n_rows, rng)[0]
-        except TooLong:  # passes can be interrupted: continue until the deadline
-            descent.no_time_for_factor = True
-            return False
-        descent.precondition(factor)
-        slopes.clear()  # they were not preconditioned
-        return False
+            left, more = _passes_saved(descent, [float(slope[worst]) for slope in slopes], digits)
+        left = min(left, system.clock.left / descent.passes.seconds)  # before the deadline, if there is one
+        # A factor that cannot be computed has an infinite price.
+        pays = cost < math.inf and cost + more <= price_of_passes(system, left)
+        return n_rows if pays else 0, cost
+
+
+def _digits_missing(descent: Descent | BoxDescent, enough: np.ndarray, rtol: float) -> tuple[int, float]:
+    """Return which x is furthest from its solution, and the logarithm of the factor that its error must decrease by."""
+    x, error = descent.vectors.x, descent.vectors.error
+    worst = 0 if len(x) == 1 else int(np.argmax(np.nan_to_num(error / enough, posinf=math.inf)))  # 0 of 0 is 0
+    return worst, math.log(error[worst] / enough[worst]) if x.any() else -math.log(max(rtol, EPS))
+
+
+def _passes_saved(descent: Descent | BoxDescent, falls: list[float], digits: float) -> tuple[float, float]:
+    """Return the number of passes that a factor saves, and by how much its price is higher than predicted.
+
+    `falls` are the norms of the preconditioned gradient so far.
+    """
+    system, more = descent.system, 0.0
+    if descent.factor is None and descent.probe.is_stuck:  # until gradients are dominated by rounding
+        more = FACTOR_PRODUCT * system.n_columns**3  # pivoting, and a basis of the null space
+        digits = math.log(max(falls[-1], EPS**2) / (EPS * max(falls)))
+    left = passes_left(system, falls, digits)
+    if len(falls) > 1:  # they fluctuate: a factor must not cost far more than the passes so far
+        left = min(left, PASSES_AGAIN * len(falls))
+    return left, more
+
+
+def _passes_to_be_sure(n_steps: int) -> float:
+    """Return the number of passes that all rows at once may cost if they only determine what rounding hides."""
+    return max(PASSES_AGAIN * n_steps, MANY_PASSES)
+
+
+def _descent_from(
+    system: System, x0: np.ndarray, tolerance: Tolerance, rng: np.random.Generator, factor: Factor | None = None,
+    outliers: Outliers | None = None, probe: np.ndarray | None = None,
+) -> Descent | BoxDescent:  # fmt: skip
+    """Return a descent that has not started; if a `probe` is given, the error of x0 resembles it."""
+    estimator = ErrorEstimator(tolerance, np.atleast_2d(x0), warm=probe is None and bool(x0.any()))
+    if system.bounds is not None:
+        return BoxDescent(system, estimator, rng)
+    return Descent(system, estimator, rng, factor, outliers, probe)
+
+
+class _Gains:
+    """Whether steps, and new gradients, still reduce the error.
+
+    Attributes
+    ----------
+    slopes : list of ndarray of shape (k,)
+        The norm of the preconditioned gradient of each x after each step with the same preconditioner.
+    behind : ndarray of shape (k,)
+        Which x are not accurate enough.
+    tries : int
+        The number of new gradients that have not halved the error.
+    """
+
+    def __init__(self, n_rhs: int) -> None:
+        self.slopes: list[np.ndarray] = []
+        self.behind = np.ones(n_rhs, dtype=bool)
+        self.tries, self._error_at_start = 0, np.full(n_rhs, math.inf)
+
+    def restart(self) -> None:
+        """Start again with another preconditioner."""
+        self.slopes.clear()
+        self.tries, self._error_at_start = 0, np.full(len(self.behind), math.inf)
+
+    def judge(self, descent: Descent | BoxDescent, enough: np.ndarray) -> None:
+        """Set which x are `behind`; recompute a gradient that was only updated if it is not accurate enough."""
+        n_steps, vectors = len(self.slopes), descent.vectors
+        stalled = (n_steps > 2) & (vectors.steepness > SHRINKS * self.slopes[-3 if n_steps > 2 else 0])
+        no_matter_what = 0.0 if descent.factor is not None else 1e-4  # with a factor only rounding can cause a stall
+        tolerated = np.where(stalled, no_matter_what, SURE) * np.maximum(vectors.error, enough)
+        self.behind = ~descent.is_below(enough)
+        if descent.needs_new_gradient(tolerated):
+            descent.start()
+            error = descent.vectors.error
+            self.behind = ~descent.is_below(enough)
+            worse = (error >= SHRINKS * self._error_at_start)[self.behind].any()
+            self.tries = self.tries + 1 if worse else 0
+            least = self._error_at_start if descent.factor is not None else math.inf  # so that the loop ends
+            self._error_at_start = np.minimum(error, least)
+
+    def are_over(self, descent: Descent | BoxDescent) -> bool:
+        """Return whether no x is behind, or further steps will not help; the error may still need the probe."""
+        over = not self.behind.any() or self.tries > GRADIENT_TRIES
+        return bool(over or (self.are_still(descent) and descent.probe.is_done(descent.vectors)))
+
+    def are_still(self, descent: Descent | BoxDescent) -> bool:
+        """Return whether no x that is behind can be improved."""
+        return bool(descent.vectors.still[:-1][self.behind].all())
+
+    saved: ClassVar[dict[str, Kind]] = {
+        "tries": integer(),
+        "_error_at_start": array("k"),
+        "behind": array("k", dtype=bool),
+        "slopes": lambda value, sizes: list(array(None, "k")(value, sizes)),
+    }
+    derived: ClassVar[tuple[str, ...]] = ()
+
+    def state(self) -> dict[str, Any]:
+        """Return the state, with all slopes in one array."""
+        return {**state_of(self), "slopes": np.reshape(self.slopes, (-1, len(self.behind)))}
+
+    def restore(self, state: Any, sizes: Sizes) -> None:
+        """Restore the state."""
+        fill(self, state, sizes)
 
 
 class _Steps:
@@ -213,15 +304,14 @@ class _Steps:
         self, method: Refined, system: System, x0: np.ndarray, tolerance: Tolerance, rng: np.random.Generator,
         probe: np.ndarray | None,
     ) -> None:  # fmt: skip
-        self.method, self.system, self.x0, self.tolerance, self.rng = method, system, x0, tolerance, rng
-        self.probe, self.even = probe, True
-        self.descent: Descent | None = None
+        self.method, self.system, self.rng, self.probe = method, system, rng, probe
+        self.estimator = ErrorEstimator(tolerance, np.atleast_2d(x0))
+        self.descent: Descent | BoxDescent | None = None
         self.all_rows: AllRows | None = None  # while they are compressed
         self.squares_fail = False  # whether x could not be computed from them
-        self.norms_x0, self.tries, self.error_at_start = norms(np.atleast_2d(x0)), 0, np.full(system.n_rhs, math.inf)
-        self.slopes: list[np.ndarray] = []
-        self.behind = np.ones(system.n_rhs, dtype=bool)
-        self.findings = Findings()
+        self.even = True  # whether the singular values of A may be nearly equal
+        self.has_time_for_factor = True  # whether a factor is not known to end after the deadline
+        self.gains = _Gains(system.n_rhs)
 
     def __iter__(self) -> Iterator[Step]:
         return self
@@ -237,27 +327,27 @@ class _Steps:
                 if step is not None:
                     return step
             elif self.descent is not None:
-                self.slopes += self.descent.advance(self.behind, self._enough(self.descent)[0])
-                return self._judge(self.descent, self.slopes)
-            descent = self.descent or self.set_out()
-            self.slopes.append(descent.steepness)
-            return self._judge(descent, self.slopes)
+                self.gains.slopes.extend(self.descent.advance(self.gains.behind, self._enough(self.descent)[0]))
+                return self._judge(self.descent)
+            descent = self.descent or self._set_out()
+            self.gains.slopes.append(descent.vectors.steepness)
+            return self._judge(descent)
 
-    def _enough(self, descent: Descent) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _enough(self, descent: Descent | BoxDescent) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the error at which each x is accurate enough, the one allowed, and the one due to rounding."""
-        floor = descent.rounding(self.tolerance.eps)
-        allowed = self.tolerance.at(norms(descent.x), self.norms_x0)
+        floor = descent.rounding_error(self.estimator.tolerance.eps)
+        allowed = self.estimator.allowed(norms(descent.vectors.x))
         # Far from x* the rounding errors of A'r are larger.
-        return np.maximum(allowed, floor if len(self.slopes) > 1 else 0.0), allowed, floor
+        return np.maximum(allowed, floor if len(self.gains.slopes) > 1 else 0.0), allowed, floor
 
     def _at_once(self) -> Step | None:
         """Solve a small system; otherwise begin to compress all rows if that is fastest."""
-        system, rtol = self.system, self.tolerance.rtol
+        system, rtol = self.system, self.estimator.tolerance.rtol
         if self.all_rows is None and self.method.preconditioner in ("auto", "all") and self.probe is None:
-            step = by_lapack(system, self.x0, self.tolerance) if self._is_small() else None
+            step = by_lapack(system, self.estimator) if self._is_small() else None
             if step is not None:
                 return step
-        if self.all_rows is None and self.method.takes_all(system, -math.log(max(rtol, _EPS))):
+        if self.all_rows is None and self.method.takes_all(system, -math.log(max(rtol, EPS))):
             self.all_rows = self._compressor()
         return None
 
@@ -269,12 +359,13 @@ class _Steps:
 
     def _compressor(self) -> AllRows:
         """Return an `AllRows`; with bounds it starts from the current x, and uses QR if squares do not determine x."""
-        system = self.system
+        system, estimator = self.system, self.estimator
         if system.bounds is None:
-            return AllRows(system, self.x0, self.tolerance)
+            return AllRows(system, estimator)
         by_qr = self.squares_fail or (system.n_rows < system.n_columns and not system.damp)
-        start = self.x0 if self.descent is None else self.descent.x[0]
-        return AllRows(system, start, self.tolerance, by_qr=by_qr)
+        if self.descent is not None:
+            estimator = ErrorEstimator(estimator.tolerance, self.descent.vectors.x)
+        return AllRows(system, estimator, by_qr=by_qr)
 
     def _with_all_rows(self, all_rows: AllRows) -> Step | None:
         """Solve with all rows, by a triangle if squares do not determine x; return None if that is not possible."""
@@ -286,123 +377,108 @@ class _Steps:
             self.all_rows = self._compressor()
             return self._with_all_rows(self.all_rows)
         if system.bounds is None and fits_lapack(system) and not isinstance(system.rows, CSRRows):
-            return by_lapack(system, self.x0, self.tolerance, by_qr=True)
-        if self.descent is not None:
-            self.descent.squares_fail = True
+            return by_lapack(system, self.estimator, by_qr=True)
         return None
 
-    def set_out(self) -> Descent:
+    def _set_out(self) -> Descent | BoxDescent:
         """Begin the descent, which takes passes over the data."""
-        self.descent, self.even = self.method._begin(self.system, self.x0, self.tolerance.rtol, self.rng, self.probe)
-        self.descent.squares_fail = self.squares_fail
-        return self.descent
+        x0, tolerance = self.estimator.x0, self.estimator.tolerance
+        descent, self.even = self.method._begin(self.system, x0, tolerance, self.rng, self.probe)
+        descent.start()
+        self.descent = descent
+        return descent
 
     @property
     def can_be_saved(self) -> bool:
         """Whether a pass is under way that can be resumed."""
         if self.all_rows is not None:
             return self.all_rows.compressing
-        return self.descent is not None and self.descent.under_way is not None
+        return self.descent is not None and self.descent.passes.under_way is not None
 
-    def _judge(self, descent: Descent, slopes: list[np.ndarray]) -> Step:
+    def _judge(self, descent: Descent | BoxDescent) -> Step:
         """Return a step with the error of x, and a status at the end; compute a factor if needed and if it pays."""
+        eps, factor = self.estimator.tolerance.eps, descent.factor
         enough, allowed, floor = self._enough(descent)
-        self._renew_gradient(descent, slopes, enough)
-        uncertain_sq = np.maximum(descent.residual_sq - descent.uncertainty_sq, 0.0)
-        self.findings = _findings_of(descent, descent.factor, math.sqrt(float(uncertain_sq.sum())))
-        still = descent.still[:-1][self.behind].all()  # no x can be improved; the error may need the probe
-        ended = bool(not self.behind.any() or self.tries > _TRIES or (still and descent.probe_is_done))
-        error, factor, wanting = np.maximum(descent.error, floor), descent.factor, not still
-        if ended:  # only then do the solves for the inherited error pay
-            floor = descent.rounding(self.tolerance.eps)  # a new gradient may have improved the probe
-            error = np.maximum.reduce([error, floor, descent.inherited])
-            explained = _BEYOND * np.maximum(floor, descent.inherited) * (factor is not None)
-            wanting = (error > np.maximum.reduce([allowed, _HALF_OF_THE_DIGITS * norms(descent.x), explained])).any()
-        if wanting:
-            take_all = self.method._precondition(
-                descent, slopes, enough, self.tolerance.rtol, self.rng, even=self.even, at_its_end=ended
-            )
-            if take_all:
-                self.all_rows = self._compressor()
-                return Step(descent.x, np.maximum(descent.error, floor), findings=self.findings)
-            if descent.factor is not factor:
-                self.tries, self.error_at_start, ended = 0, np.full_like(error, math.inf), False
+        self.gains.judge(descent, enough)
+        findings = _findings_of(descent, factor, descent.residual.certain_norm)
+        ended, wanting = self.gains.are_over(descent), not self.gains.are_still(descent)
+        error = np.maximum(descent.vectors.error, floor)
         if ended:
-            ranked = self.method._rank_of(descent, len(slopes))
-            self.findings = _findings_of(descent, ranked, self.findings.residual_norm)
-            good = bool((error <= allowed).all())
-            if isinstance(descent, BoxDescent):
-                good &= descent.is_optimal(float(allowed[0]))
-                self.findings = self.findings._replace(optimality=descent.optimality)
-                if not good and not self.squares_fail and self._can_be_sure():  # a null space, perhaps
-                    self.all_rows = self._compressor()
-                    return Step(descent.x, error, findings=self.findings)
-            status = Status.CONVERGED if good else Status.PRECISION
-            return Step(descent.x, error, status, descent.residual, self.findings)
-        return Step(descent.x, np.maximum(descent.error, floor), findings=self.findings)
+            floor = descent.rounding_error(eps)  # a new gradient may have improved the probe
+            of_all = descent.rounding_error(eps, at_its_end=True)
+            error = np.maximum(error, of_all)
+            explained, half = EXPLAINED * of_all * (factor is not None), math.sqrt(EPS) * norms(descent.vectors.x)
+            wanting = bool((error > np.maximum.reduce([allowed, half, explained])).any())
+        compress = wanting and self._improve(descent, enough, at_its_end=ended)
+        if ended and not compress and descent.factor is factor:
+            return self._finish(descent, error, allowed, findings)
+        return Step(descent.vectors.x, np.maximum(descent.vectors.error, floor), findings=findings)
 
-    def _can_be_sure(self) -> bool:
-        """Return whether all rows at once cost little compared with the passes so far."""
-        passes = max(_STALLED * len(self.slopes), MANY_PASSES)
-        return price_of_all(self.system) <= price_of_passes(self.system, passes)
+    def _improve(self, descent: Descent | BoxDescent, enough: np.ndarray, *, at_its_end: bool) -> bool:
+        """Compute a factor if one pays; return True if all rows are to be compressed instead."""
+        if not self.has_time_for_factor:
+            return False
+        system, slopes, rtol = self.system, self.gains.slopes, self.estimator.tolerance.rtol
+        n_rows, cost = self.method._next_factor(descent, slopes, enough, rtol, even=self.even, at_its_end=at_its_end)
+        if n_rows == system.n_rows and cost < math.inf and not self.squares_fail:
+            self.all_rows = self._compressor()
+            return True
+        if not n_rows or isinstance(descent, BoxDescent):
+            return False
+        try:
+            factor = self.method._factor(system, n_rows, self.rng)[0]
+        except TooLong:  # passes can be interrupted: continue until the deadline
+            self.has_time_for_factor = False
+            return False
+        descent.precondition(factor)
+        self.gains.restart()
+        return False
 
-    def _renew_gradient(self, descent: Descent, slopes: list[np.ndarray], enough: np.ndarray) -> None:
-        """Set which x are `behind`; recompute a gradient that was only updated if it is not accurate enough."""
-        stalled = (len(slopes) > 2) & (descent.steepness > 0.5 * slopes[-3 if len(slopes) > 2 else 0])
-        no_matter_what = 0.0 if descent.factor is not None else 1e-4  # with a factor only rounding can cause a stall
-        tolerated = np.where(stalled, no_matter_what, 0.1) * np.maximum(descent.error, enough)
-        self.behind = ~descent.is_below(enough)
-        if not descent.fresh and ((descent.drift > tolerated).any() or descent.seems_still):
-            descent.start()
-            self.behind = ~descent.is_below(enough)
-            worse = (descent.error >= 0.5 * self.error_at_start)[self.behind].any()
-            self.tries = self.tries + 1 if worse else 0
-            least = self.error_at_start if descent.factor is not None else math.inf  # so that the loop ends
-            self.error_at_start = np.minimum(descent.error, least)
+    def _finish(
+        self, descent: Descent | BoxDescent, error: np.ndarray, allowed: np.ndarray, findings: Findings
+    ) -> Step:  # fmt: skip
+        """Return the last step; or begin to compress all rows if an x within bounds is not known to be optimal."""
+        system, n_steps, good = self.system, len(self.gains.slopes), bool((error <= allowed).all())
+        findings = _findings_of(descent, self.method._rank_of(descent, n_steps), findings.residual_norm)
+        if isinstance(descent, BoxDescent):
+            optimality, is_optimal = descent.certify(float(allowed[0]))
+            good, findings = good and is_optimal, findings._replace(optimality=optimality)
+            passes = _passes_to_be_sure(n_steps)
+            if not good and not self.squares_fail and price_of_all(system) <= price_of_passes(system, passes):
+                self.all_rows = self._compressor()  # a null space, perhaps
+                return Step(descent.vectors.x, error, findings=findings)
+        x, status = descent.vectors.x, Status.CONVERGED if good else Status.PRECISION
+        return Step(x, error, status, descent.residual.norm(system.damp**2 * products(x, x)), findings)
 
-    saved: ClassVar[dict[str, Kind]] = {
-        **dict.fromkeys(("even", "squares_fail"), flag),
-        "tries": integer(),
-        **dict.fromkeys(("norms_x0", "error_at_start"), array("k")),
-        "behind": array("k", dtype=bool),
-        "slopes": lambda value, sizes: list(array(None, "k")(value, sizes)),
-    }
+    saved: ClassVar[dict[str, Kind]] = dict.fromkeys(("even", "squares_fail"), flag)
     derived: ClassVar[tuple[str, ...]] = (
-        "method",
-        "system",
-        "x0",
-        "tolerance",
-        "rng",
-        "probe",
-        "descent",
-        "all_rows",
-        "findings",
-    )
+        "method", "system", "rng", "probe", "estimator", "descent", "all_rows", "gains",
+        "has_time_for_factor",  # there may be more time when the solve is resumed
+    )  # fmt: skip
 
     def state(self) -> dict[str, Any]:
         """Return the state of the steps."""
-        slopes = np.reshape(self.slopes, (-1, self.system.n_rhs))  # in one array
-        return {
-            **state_of(self), "slopes": slopes, "descent": packed(self.descent), "all_rows": packed(self.all_rows)
-        }  # fmt: skip
+        parts = {name: packed(getattr(self, name)) for name in ("gains", "descent", "all_rows")}
+        return {**state_of(self), **parts}
 
     def restore(self, state: Any) -> None:
         """Continue from a saved state."""
-        fill(self, state, self.system.sizes, besides=("descent", "all_rows"))
-        kind = Descent if self.system.bounds is None else BoxDescent
+        fill(self, state, self.system.sizes, besides=("gains", "descent", "all_rows"))
+        self.gains.restore(state["gains"], self.system.sizes)
         if state["descent"] is not None:
-            self.descent = kind.from_state(self.system, self.rng, state["descent"], self.behind)
-            self.descent.squares_fail = self.squares_fail
+            x0, tolerance = self.estimator.x0, self.estimator.tolerance
+            self.descent = _descent_from(self.system, x0, tolerance, self.rng)
+            self.descent.restore(state["descent"], self.gains.behind)
         if state["all_rows"] is not None:
             self.all_rows = self._compressor()
             self.all_rows.restore(state["all_rows"])
 
 
-def _findings_of(descent: Descent, factor: Factor | None, residual_norm: float) -> Findings:
+def _findings_of(descent: Descent | BoxDescent, factor: Factor | None, residual_norm: float) -> Findings:
     """Return the findings of a descent, and of a factor of the rows if there is one."""
     if factor is not None:
         return Findings(factor.rank, factor.has_gap, residual_norm=residual_norm)
-    return Findings(0 if descent.is_zero else None, residual_norm=residual_norm)
+    return Findings(0 if descent.probe.shows_zero else None, residual_norm=residual_norm)
 
 
 def _solution_of(system: System, order: np.ndarray, factor: Factor, x0: np.ndarray) -> np.ndarray:

@@ -38,7 +38,7 @@ FAR_OUT = 12.0  # times the median distance makes an outlier: normal noise reach
 # With probability 0.8% the component of a random unit vector in a given direction is below 1/100 of what is expected,
 # hence 100**2; and a factor of 10 allows for a solution up to 3 times as far away as x has moved.
 CONTRADICTION = 1e5  # times p: an excess that shows that the equations are inconsistent
-LEAP = 30.0  # growth of the excess in two bursts: in a consistent system it levels out
+EXCESS_LEAP = 30.0  # growth of the excess in two bursts: in a consistent system it levels out
 SATISFIED = 8.0  # units of rounding: a row is satisfied if x is so close to its hyperplane
 STILL_ROWS = 8  # times p rows without a move of the probe, after which it counts as spent
 PATIENCE = 3 * STILL_ROWS  # times p rows before a prediction may end a run
@@ -49,6 +49,18 @@ ROWS_TO_LEAVE_OUT = 2000  # times p rows, to look for an x without outliers
 FEWEST_PLACES = 20  # that fresh rows come from: with fewer the message does not say how many rows may be wrong
 
 # --- Least squares ----------------------------------------------------------------------------------------------------
+SETTLED_STEP = 30.0  # times the error allowed: the last step of a method that gains about a digit per step
+SLOWEST_SETTLED = 1e-4  # the same for the error of the slowest direction, as estimated from the gradient
+UNTOUCHED = 0.01  # of the component of a probe in one direction
+DIGITS_LEFT = 1e4  # times the rounding error of a sum of squares, of which four digits are then left
+SPENT_PROBE = 1e-6  # norm of a probe below which it is dominated by rounding
+STUCK_PROBE = 0.9  # of the norm of a probe some steps before: it hardly shrinks
+WORTH_A_CALL = 500_000  # numbers of A, read in many short passes, take far longer than a call of a kernel
+GOES_DOWN = 0.6  # of the way to the goal, at the minimum of the squares: above 0.5 the goal is lower than the start
+CHANCES = 5  # steps, or exchanges of many entries, without progress, before another way is taken
+PASSES_AGAIN = 16.0  # times the passes so far, that a factor may cost even if they have not reduced the error
+GRADIENT_TRIES = 2  # new gradients that do not halve the error, before this is attributed to rounding
+WORK_OF_A_FACTOR = 3.0  # times p**3: from 700 columns on it is worth the threads of BLAS, which then spin for a while
 GRADIENT_ROUNDING = 6.0  # units: a smaller gradient is rounding only
 SHORTEST_PROBE = 1e-13  # norm below which a probe hardly shrinks any further
 PASSES_TO_JUDGE = 8  # of conjugate gradients, after which their rate of convergence is known
