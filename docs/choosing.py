@@ -18,10 +18,8 @@ from make import put, race_results
 from rowsolve import solve
 from rowsolve.experiments.style import new_figure
 from rowsolve.kernels.rows import CSRRows
-from rowsolve.parallel import vectors
 from rowsolve.policy import auto, prices
 from rowsolve.policy import thresholds as limits
-from rowsolve.problem import stored as problem_stored
 from rowsolve.race.report import outcome_in_words, ratio_in_words
 from rowsolve.race.results import REACHED, Outcome, Result
 
@@ -84,7 +82,7 @@ def turns_of_files() -> list[Turn]:
     return [
         Turn(
             f"A is not in memory, dense, p and n as in the next line, and it is a stream or has at most "
-            f"{2 * problem_stored._PLACES} chunks of rows (row groups of Parquet)",
+            f"{2 * limits.PLACES} chunks of rows (row groups of Parquet)",
             "`refined`, with all rows at once", "Reading a sample would take as long as reading all rows",
         ),
         Turn(
@@ -202,7 +200,7 @@ def next_turns() -> dict[str, list[Turn]]:
             Turn('always, unless `outliers="drop"`', "done: the least-squares solution of all rows"),
             Turn(
                 '`outliers="drop"`, and '
-                f"of {vectors._ROWS_FOR_THE_TAIL:,} rows (of all, if there are fewer than twice as many) the "
+                f"of {limits.ROWS_FOR_THE_TAIL:,} rows (of all, if there are fewer than twice as many) the "
                 f"largest residual is above {wild} times the median, or the root mean square of all residuals is above "
                 f"{limits.HEAVY:g} times the median (and {limits.CLEAN:g} of that of b); not with `damp` or "
                 f"`bounds`, nor if n < {tall} p",

@@ -19,7 +19,7 @@ from rowsolve import _validate
 from rowsolve.cli import app
 from rowsolve.problem.system import System
 from rowsolve.sources import open_rows
-from rowsolve.sources.finite import Odd, first_not_finite
+from rowsolve.sources.finite import NotFinite, first_not_finite
 
 KINDS = {
     "c": np.ascontiguousarray, "fortran": np.asfortranarray, "float32": lambda A: A.astype(np.float32),
@@ -63,13 +63,13 @@ def test_one_nonfinite_row__never_passes(kind, value):
 
 
 def test_first_not_finite__agrees_with_a_closer_look(monkeypatch):
-    monkeypatch.setattr("rowsolve.sources.finite._AT_ONCE", 12)
+    monkeypatch.setattr("rowsolve.sources.finite.BYTES_AT_ONCE", 96)
     rng = np.random.default_rng(0)
     for _ in range(50):
         A = rng.standard_normal((9, 4)) * (rng.random((9, 4)) < 0.5)
         A[tuple(rng.integers(0, A.shape, 2))] = rng.choice([np.nan, np.inf, -np.inf, 1.0])
         A[tuple(rng.integers(0, A.shape, 2))] = rng.choice([np.inf, -np.inf, 2.0])
-        expected = next((Odd(i, j, A[i, j]) for i, j in np.ndindex(A.shape) if not np.isfinite(A[i, j])), None)
+        expected = next((NotFinite(i, j, A[i, j]) for i, j in np.ndindex(A.shape) if not np.isfinite(A[i, j])), None)
         for rows in (A, np.asfortranarray(A), sparse.csr_array(A)):
             found = first_not_finite(rows)
             assert (found is None) == (expected is None)

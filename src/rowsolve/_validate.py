@@ -32,9 +32,10 @@ from rowsolve.policy.thresholds import (
 )
 from rowsolve.sources import Source, Store, StoredRows, open_rows
 from rowsolve.sources.arrangement import read_arrangement
+from rowsolve.sources.arrays import is_mapped
 from rowsolve.sources.files import is_place, load_matrix, opened_with_b, vector_of
 from rowsolve.sources.rows import as_columns
-from rowsolve.sources.stored import memory_for
+from rowsolve.sources.stored import memory_for, open_stored
 
 __all__ = [
     "at_least_zero",
@@ -70,13 +71,13 @@ def system_in_memory(A: Any, b: Any) -> tuple[Source, np.ndarray, float]:
     if not is_place(A):
         return system_of(A, b)
     with opened_with_b(A, b) as (store, values):
-        size, free = store.shape[0] * store.bytes_per_row, free_memory()
-        if size > free and not store.is_mapped:
+        size, free = store.shape[0] * store.footprint.bytes_per_row, free_memory()
+        if size > free and not is_mapped(store):
             raise ValueError(
                 f"{store.name}: needs {size / 1e9:.3g} GB of memory, but only {free / 1e9:.3g} GB are free. Try "
                 "converting it to .npy, which is memory-mapped (`rowsolve convert`); `solve` needs no conversion."
             )
-        source = _looked_at(_in_memory(store), all_of_it=not store.is_mapped)
+        source = _looked_at(_in_memory(store), all_of_it=not is_mapped(store))
         return source, *_sides_of(values, source, _name_of(b))
 
 
@@ -97,10 +98,10 @@ def opened_system(
         source = _source_of(store, allowed, threads, values)
         try:
             if check_finite:
-                source = _looked_at(source, all_of_it=all_of_it or (is_place(A) and not store.is_mapped))
+                source = _looked_at(source, all_of_it=all_of_it or (is_place(A) and not is_mapped(store)))
             sides, eps = _sides_of(values, source, _name_of(b), check_finite=check_finite)
-            source = source.arranged(read_arrangement(store.name, store.shape, sides, load_matrix))
-            yield source, sides, eps
+            arrangement = read_arrangement(store.name, store.shape, sides, load_matrix)
+            yield replace(source, arrangement=arrangement), sides, eps
         finally:
             source.close()
 
@@ -117,11 +118,11 @@ def system_of(
 
 def _source_of(store: Store, allowed: float | None, threads: int, values: Any) -> Source:
     """Return rows in memory if they fit there or can be mapped, else rows that are read from the store in chunks."""
-    size = store.shape[0] * store.bytes_per_row
+    size = store.shape[0] * store.footprint.bytes_per_row
     if store.ndim == 2 and (size > free_memory() / 2 if allowed is None else 2 * size > allowed):
         n_rhs = 1 if np.ndim(values) < 2 else min(np.shape(values))
         limit = free_memory() // 4 if allowed is None else allowed
-        return StoredRows(store, memory_for(store, n_rhs, limit, threads))
+        return open_stored(store, memory_for(store, n_rhs, limit, threads))
     return _in_memory(store)
 
 
@@ -134,14 +135,14 @@ def _looked_at(source: Source, *, all_of_it: bool) -> Source:
 
     Raise if they have NaN or infinity. The rows of a larger A are checked as they are read.
     """
-    odd = None
     if isinstance(source, StoredRows):
-        odd = source.store.odd
+        if source.store.not_finite is not None:
+            raise source.not_finite(*source.store.not_finite)
     elif not source.checked and (all_of_it or source.n_numbers <= _numbers_to_look_at(source)):
-        odd = source.first_not_finite()
-        source = replace(source, checked=True)
-    if odd is not None:
-        raise source.not_finite(*odd)
+        found = source.first_not_finite()
+        if found is not None:
+            raise source.not_finite(*found)
+        return replace(source, checked=True)
     return source
 
 
@@ -203,7 +204,7 @@ def make_sure_of_storage(source: Source, method: Method | None) -> None:
         return
     if method is not None and not method.can.stored:
         able = _methods_with("stored")
-        size = 2e-6 * source.shape[0] * source.store.bytes_per_row
+        size = 2e-6 * source.shape[0] * source.store.footprint.bytes_per_row
         raise ValueError(
             f"method {method.name!r} needs all rows in memory, for which `memory` is too small. Try 'auto' or one of "
             f"{able}, or allow {math.ceil(size):,} MB."

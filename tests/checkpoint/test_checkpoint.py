@@ -37,7 +37,7 @@ ENOUGH_FOR_A_SKETCH = 1_270_000 if JIT else 475_000
 @pytest.fixture(autouse=True)
 def save_whenever_possible(monkeypatch):
     monkeypatch.setenv("ROWSOLVE_CHECKPOINT_SECONDS", "0")
-    monkeypatch.setattr(checkpoint_file, "_MOST_OF_THE_TIME", 1e9)
+    monkeypatch.setattr(checkpoint_file, "CHECKPOINT_SHARE", 1e9)
 
 
 class Enough(Exception):
@@ -268,7 +268,7 @@ def test_rows_and_bytes__are_those_of_a_solve_without_a_checkpoint(memory, tmp_p
 @pytest.mark.parametrize("ending", ["npy", "h5", "zarr", "csv", "parquet"])
 @pytest.mark.parametrize("memory", [None, MEMORY])
 def test_a_file_with_one_number_changed__raises_an_error(ending, memory, tmp_path, monkeypatch):
-    monkeypatch.setattr("rowsolve.sources.text._BYTES_OF_A_BLOCK", 4096)
+    monkeypatch.setattr("rowsolve.sources.text.BLOCK_BYTES", 4096)
     file, state = tmp_path / f"A.{ending}", tmp_path / "state"
     chunk = None if ending in ("npy", "csv") else 50
     rowsolve.convert(A, file, chunk=chunk)
@@ -639,7 +639,7 @@ SCRIPT = """
 import os, signal, sys, threading, time
 import numpy as np, rowsolve
 from rowsolve.checkpoint import file as checkpoint_file
-checkpoint_file._MOST_OF_THE_TIME = 1e9
+checkpoint_file.CHECKPOINT_SHARE = 1e9
 folder, where, method, memory, kill_after = sys.argv[1:]
 killer = threading.Timer(float(kill_after), os.kill, (os.getpid(), signal.SIGKILL))
 

@@ -62,7 +62,7 @@ class Crafted:
         self.path, self.what, self._patch = path, what, monkeypatch
         *self.args, more = SOLVES[what]
         self.options = {"rng": 0, "rtol": 1e-9, "threads": 1, "max_passes": 30, **more}
-        monkeypatch.setattr(checkpoint_file, "_MOST_OF_THE_TIME", 1e9)
+        monkeypatch.setattr(checkpoint_file, "CHECKPOINT_SHARE", 1e9)
         self.states = self._states()
 
     def _states(self):

@@ -24,7 +24,7 @@ LITTLE = "100kB"  # A has 144 kB
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ROWSOLVE_CHECKPOINT_SECONDS", "0")
-    monkeypatch.setattr(checkpoint_file, "_MOST_OF_THE_TIME", 1e9)
+    monkeypatch.setattr(checkpoint_file, "CHECKPOINT_SHARE", 1e9)
     rowsolve.convert(A, "A.h5", chunk=30)
     np.save("b.npy", b)
     return tmp_path

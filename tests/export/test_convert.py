@@ -88,7 +88,7 @@ def test_conversions__in_a_row_lose_nothing(data):
     [(".npy", ".h5"), (".h5", ".zarr"), (".zarr", ".npy"), (".npy", ".parquet"), (".csv", ".npy"), (".h5", ".csv")],
 )
 def test_memory__stays_within_what_is_allowed(start, ending, tmp_path, monkeypatch):
-    monkeypatch.setattr(text, "_BYTES_OF_A_BLOCK", 1 << 16)
+    monkeypatch.setattr(text, "BLOCK_BYTES", 1 << 16)
     rows, memory = np.tile(A, (8, 8)), 700_000  # 0.9 MB: as text they take a while
     if ".csv" not in (start, ending):
         rows, memory = np.tile(A, (120, 16)), 6_000_000  # 28 MB

@@ -46,7 +46,7 @@ def test_clusters__are_found_whatever_the_signs(seed):
     ],
 )
 def test_clusters__are_the_same_bits_for_any_number_of_threads(metric, make, monkeypatch):
-    monkeypatch.setattr("rowsolve.problem.limits._WORK_OF_A_THREAD", 100)  # so that small batches are shared as well
+    monkeypatch.setattr("rowsolve.problem.limits.WORK_OF_A_THREAD", 100)  # so that small batches are shared as well
     A, _ = clustered(k=5, n_rows=1503 if JIT else 603, n_columns=11, noise=1.0)
     A *= np.random.default_rng(1).random(A.shape) < 0.5
     b = A @ np.arange(11.0)

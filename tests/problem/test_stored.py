@@ -42,7 +42,7 @@ def nothing_left():
 
 @pytest.fixture(autouse=True)
 def short_blocks_of_lines(monkeypatch):
-    monkeypatch.setattr(text_module, "_BYTES_OF_A_BLOCK", 4096)
+    monkeypatch.setattr(text_module, "BLOCK_BYTES", 4096)
 
 
 def open_files():
@@ -441,7 +441,9 @@ def test_rows_that_would_fill_the_memory__stay_where_they_are(tmp_path, monkeypa
     path, kinds = saved_by_convert(tmp_path / "A.h5", A), []
     monkeypatch.setattr("rowsolve._validate.free_memory", lambda: 1.9 * A.nbytes)
     monkeypatch.setattr(
-        StoredRows, "walk", lambda self, chunks, walk=StoredRows.walk: (kinds.append(1), walk(self, chunks))[1]
+        StoredRows,
+        "endless",
+        lambda self, *place, endless=StoredRows.endless: (kinds.append(1), endless(self, *place))[1],
     )
     assert relative_error(rowsolve.solve(path, b, "randomized", rng=0, threads=1).x, X) < 2e-6
     assert kinds

@@ -13,7 +13,7 @@ from rowsolve.sources import open_rows
 
 @pytest.fixture(autouse=True)
 def wake_threads_for_little(monkeypatch):
-    monkeypatch.setattr(limits, "_WORK_OF_A_THREAD", 100)
+    monkeypatch.setattr(limits, "WORK_OF_A_THREAD", 100)
 
 
 def system_of(A, b=None, threads=1):

@@ -15,7 +15,8 @@ import rowsolve
 from rowsolve.problem.system import System
 from rowsolve.sources import open_store
 from rowsolve.sources import parquet as parquet_module
-from rowsolve.sources.stored import StoredRows, memory_for
+from rowsolve.sources.arrays import is_mapped
+from rowsolve.sources.stored import memory_for, open_stored
 from rowsolve.sources.streams import prefetched
 
 SHAPES = [(1, 7), (30, 90), (157, 5), (1001, 3)]
@@ -50,8 +51,8 @@ WRITERS = {
 
 def rows_in(store):
     """Return all rows from the pieces of a pass within the least possible memory."""
-    least = 2.0 * store.least_bytes + 16.0 * store.shape[0] + 1e6
-    rows = StoredRows(store, memory_for(store, 1, least, 1))
+    least = 2.0 * store.footprint.least_bytes + 16.0 * store.shape[0] + 1e6
+    rows = open_stored(store, memory_for(store, 1, least, 1))
     system = System(rows, np.ones(store.shape[0]))
     found = [piece.rows.values[piece.start : piece.stop].copy() for piece in system.pieces()]
     rows.close()
@@ -62,8 +63,8 @@ def rows_in(store):
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_pass__brings_the_numbers_that_were_written(name, shape, dtype, tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet_module, "_BYTES_OF_A_BATCH", 40 * 8 * shape[1])
-    monkeypatch.setattr(parquet_module, "_BYTES_OF_A_TILE", 11 * 8 * shape[1])
+    monkeypatch.setattr(parquet_module, "PIECE_BYTES", 40 * 8 * shape[1])
+    monkeypatch.setattr(parquet_module, "BLOCK_BYTES", 11 * 8 * shape[1])
     values = numbers(shape, dtype)
     WRITERS[name](tmp_path / name, values)
     with open_store(tmp_path / name) as store:
@@ -74,8 +75,8 @@ def test_a_pass__brings_the_numbers_that_were_written(name, shape, dtype, tmp_pa
 
 @pytest.mark.parametrize("statistics", [True, False])
 def test_nulls__are_nan_in_any_tile_or_an_error(statistics, tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet_module, "_BYTES_OF_A_BATCH", 40 * 16)
-    monkeypatch.setattr(parquet_module, "_BYTES_OF_A_TILE", 11 * 16)
+    monkeypatch.setattr(parquet_module, "PIECE_BYTES", 40 * 16)
+    monkeypatch.setattr(parquet_module, "BLOCK_BYTES", 11 * 16)
     values = numbers((157, 2), "f8")
     spoiled = [None if i in (3, 62, 156) else value for i, value in enumerate(values[:, 1])]
     table = pa.table({"a": values[:, 0], "b": pa.array(spoiled)})
@@ -161,7 +162,7 @@ def test_hdf5__that_is_stored_in_one_piece_is_mapped(tmp_path):
         file["A"] = values
     with open_store(path) as store:
         assert store.has_views
-        assert store.is_mapped
+        assert is_mapped(store)
         np.testing.assert_array_equal(store.view(17, 400), values[17:400])
         np.testing.assert_array_equal(store.take(np.array([499, 0, 3])), values[[499, 0, 3]])
         np.testing.assert_array_equal(store.whole(), values)
@@ -201,12 +202,12 @@ def test_a_pass_in_order__takes_less_memory_than_chunks_and_reads_what_is_stored
     values = numbers((40_000, 100), "f8")
     write_h5(tmp_path / "a.h5", values, chunks=(3000, 100))
     with open_store(tmp_path / "a.h5") as store:
-        rows = StoredRows(store, memory_for(store, 1, 100e6, 1))
+        rows = open_stored(store, memory_for(store, 1, 100e6, 1))
         system = System(rows, np.ones(40_000))
         assert rows.memory.chunk == 12_000
         assert [piece.n_rows for piece in system.pieces()] == [9_000] * 4 + [4_000]  # 7.2 MB
         assert store.bytes_read == values.nbytes
         found = [piece.first for piece in system.pieces(skip=2)]
         assert found == [18_000, 27_000, 36_000]
-        rows = StoredRows(store, memory_for(store, 1, 300e6, 1))
+        rows = open_stored(store, memory_for(store, 1, 300e6, 1))
         assert rows.rows_of_a_piece == 9_000 < rows.memory.chunk

@@ -15,7 +15,8 @@ import rowsolve
 from rowsolve.problem.system import System
 from rowsolve.sources import open_store
 from rowsolve.sources.arrays import ArrayStore
-from rowsolve.sources.stored import StoredRows, memory_for
+from rowsolve.sources.store import Footprint
+from rowsolve.sources.stored import memory_for, open_stored
 from rowsolve.sources.streams import Chunks
 
 A = np.random.default_rng(0).standard_normal((500, 6))
@@ -39,7 +40,7 @@ class Counting(ArrayStore):
 
 
 def rows_of(store, allowed=60_000.0):
-    return StoredRows(store, memory_for(store, 1, allowed, 1))
+    return open_stored(store, memory_for(store, 1, allowed, 1))
 
 
 def readers():
@@ -57,6 +58,7 @@ def test_memory__is_divided_within_the_limit_or_the_minimum_is_reported(n, p, n_
         def __init__(self):
             self.shape, self.dtype, self.stored_dtype, self.name = (n, p), np.dtype(float), np.dtype(float), "rows"
             self.chunk = min(chunk, n)
+            self.footprint = Footprint.of_chunks(float(p), self.stored_dtype, self.chunk)
 
     try:
         plan = memory_for(Anything(), n_rhs, allowed, threads)
@@ -79,7 +81,7 @@ def test_walk__gives_the_chunks_asked_for(make):
     assert rows.n_chunks > 3
     order = [2, 0, rows.n_chunks - 1, 2]
     size = rows.memory.chunk
-    for number, (first, source) in zip(order, rows.walk(iter(order)), strict=True):
+    for number, (first, source) in zip(order, rows.prefetcher.walk(iter(order), rows.memory.chunk), strict=True):
         assert first == number * size
         np.testing.assert_array_equal(source.rows.values, A[first : first + size])
         assert source.shape == source.rows.values.shape
@@ -89,7 +91,7 @@ def test_walk__gives_the_chunks_asked_for(make):
 def test_walk__reads_the_next_chunk_meanwhile_on_a_thread_of_its_own():
     store = Counting()
     rows = rows_of(store, 40_000.0)
-    walk, size = rows.walk(iter([0, 1, 2])), rows.memory.chunk
+    walk, size = rows.prefetcher.walk(iter([0, 1, 2]), rows.memory.chunk), rows.memory.chunk
     _, source = next(walk)
     for _ in range(1000):
         if max(stop for _, stop in store.reads) == 2 * size:
@@ -122,7 +124,7 @@ def test_walk__tells_what_went_wrong_while_it_read_ahead():
 
     rows, seen = rows_of(Bad(), 40_000.0), []
     with pytest.raises(ValueError, match=r"rows: rows 1.. to ... cannot be read .*: a scratch"):
-        seen.extend(first for first, _ in rows.walk(iter(range(rows.n_chunks))))
+        seen.extend(first for first, _ in rows.prefetcher.walk(iter(range(rows.n_chunks)), rows.memory.chunk))
     assert seen
     assert not readers()
 

@@ -23,6 +23,7 @@ from rowsolve.sources import Chunks, load_matrix, load_system, load_vector, open
 from rowsolve.sources import parquet as parquet_module
 from rowsolve.sources import store as store_module
 from rowsolve.sources import text as text_module
+from rowsolve.sources.store import precision
 
 A, b, X_TRUE = gaussian(120, 5)
 DTYPES = ["f2", "f4", "f8", ">f4", ">f8", "i1", "u4", "i8", "?"]
@@ -115,8 +116,8 @@ def test_read__equals_a_slice_for_every_start_and_stop(name, data):
             assert store.shape == shape
             assert store.dtype == expected.dtype
             assert not store.sparse
-            assert store.entries_per_row == shape[1]
-            assert store.bytes_per_row == expected[0].nbytes
+            assert store.footprint.entries_per_row == shape[1]
+            assert store.footprint.bytes_per_row == expected[0].nbytes
             spans = list(combinations_with_replacement(range(shape[0] + 1), 2))
             for start, stop in data.draw(st.permutations(spans)):
                 found = store.read(start, stop)
@@ -143,7 +144,7 @@ def test_read__of_sparse_rows_equals_a_slice(name, data):
         with open_store(Path(folder, name)) as store:
             assert store.shape == shape
             assert store.sparse
-            assert store.entries_per_row == csr.nnz / shape[0]
+            assert store.footprint.entries_per_row == csr.nnz / shape[0]
             for start, stop in combinations_with_replacement(range(shape[0] + 1), 2):
                 found = store.read(start, stop)
                 assert isinstance(found, sparse.csr_array)
@@ -184,7 +185,7 @@ def test_eps__is_that_of_the_stored_numbers(tmp_path):
     for dtype, eps in (("f2", 2.0**-10), ("f4", 2.0**-23), ("f8", 2.0**-52), ("i2", 2.0**-52)):
         write_hdf5(tmp_path / "a.h5", A.astype(dtype), 7)
         with open_store(tmp_path / "a.h5") as store:
-            assert store.eps == eps
+            assert precision(store.stored_dtype) == eps
             assert store.whole().dtype == dtype  # so that solve knows it too
 
 
@@ -234,13 +235,13 @@ def test_parquet__reads_every_kind_of_number(tmp_path):
 
 @pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
 def test_streams__of_many_blocks_are_read_from_anywhere(name, tmp_path, monkeypatch):
-    monkeypatch.setattr(text_module, "_BYTES_OF_A_BLOCK", 300)
-    monkeypatch.setattr(parquet_module, "_BYTES_OF_A_BATCH", 300)
+    monkeypatch.setattr(text_module, "BLOCK_BYTES", 300)
+    monkeypatch.setattr(parquet_module, "PIECE_BYTES", 300)
     DENSE[name](tmp_path / name, A, 50)
     with open_store(tmp_path / name) as store:
         assert store.chunk == (50 if name == "a.parquet" else 4)
         rng = np.random.default_rng(0)
-        monkeypatch.setattr(store_module, "_BYTES_AT_ONCE", 300)
+        monkeypatch.setattr(store_module, "BYTES_AT_ONCE", 300)
         order = rng.permutation(120)[:50]
         np.testing.assert_array_equal(store.take(order), A[order])
         for start, stop in np.sort(rng.integers(0, 121, (200, 2)), axis=1):

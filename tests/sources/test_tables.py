@@ -200,7 +200,7 @@ def test_a_csv_without_names__says_that_names_are_needed_to_choose(tmp_path):
 
 
 def test_a_csv_of_many_lines__names_the_line_and_the_column(tmp_path, monkeypatch):
-    monkeypatch.setattr(text_module, "_BYTES_OF_A_BLOCK", 100)
+    monkeypatch.setattr(text_module, "BLOCK_BYTES", 100)
     lines = [f"{i},{i / 2},x{i}" for i in range(100)]
     for spoiled, words in (
         (
@@ -221,7 +221,7 @@ def test_a_csv_of_many_lines__names_the_line_and_the_column(tmp_path, monkeypatc
                 assert load_matrix(f"{path}:a").shape == (100, 1)
             monkeypatch.setattr(text_module, "_fast", lambda *_, **__: None)
         monkeypatch.undo()
-        monkeypatch.setattr(text_module, "_BYTES_OF_A_BLOCK", 100)
+        monkeypatch.setattr(text_module, "BLOCK_BYTES", 100)
 
 
 def write_with_nulls(path, statistics):

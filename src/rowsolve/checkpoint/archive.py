@@ -20,8 +20,7 @@ _TEXT = "state.json"
 _ARRAY, _FROZEN, _LIST, _SCALAR = "$array", "$frozen", "$list", "$scalar"  # no attribute can have such a name
 _SCALARS = {kind.__name__: kind for kind in (np.float64, np.float32, np.int64, np.int32, np.bool_)}
 _KINDS = "biufU"  # kinds of dtypes that arrays may have: never that of objects
-_LONG = 16  # longer lists of numbers, or of text, are stored as arrays
-_ALIKE = ({float}, {int}, {str})
+_ALIKE = {float: "f", int: "i", str: "U"}  # kinds of lists that are stored as arrays
 # A .npy file as numpy writes it: the version, the length of the header, the header. numpy's own reader accepts more,
 # and allocates as much memory as the header says.
 _HEADER = re.compile(
@@ -57,23 +56,36 @@ def _write_array(file: IO[bytes], array: np.ndarray) -> None:
 
 def _without_arrays(value: Any, place: str, arrays: dict[str, np.ndarray]) -> Any:
     """Return `value` as JSON-serializable data; add its arrays to `arrays`, named by their place in the tree."""
-    name = f"{place}.npy"
     if value is None or type(value) in (bool, int, float, str):
         return value
-    if isinstance(value, np.generic) and type(value).__name__ in _SCALARS:
+    if type(value).__name__ in _SCALARS and isinstance(value, np.generic):
         return {_SCALAR: [type(value).__name__, value.item()]}
-    if isinstance(value, np.ndarray) and value.dtype.kind in _KINDS:
-        arrays[name] = value
-        return {_ARRAY if value.flags.writeable else _FROZEN: name}
+    tag, array = _as_array(value)
+    if array is not None:
+        name = f"{place}.npy"
+        arrays[name] = array
+        return {tag: name}
     if isinstance(value, list):
-        if len(value) > _LONG and set(map(type, value)) in _ALIKE and (array := np.array(value)).dtype.kind in _KINDS:
-            arrays[name] = array
-            return {_LIST: name}
         return [_without_arrays(each, f"{place}.{i}", arrays) for i, each in enumerate(value)]
-    if isinstance(value, dict) and all(isinstance(key, str) and key[:1] != "$" for key in value):
+    if isinstance(value, dict) and all(map(_is_name, value)):
         return {key: _without_arrays(each, f"{place}.{key}".lstrip("."), arrays) for key, each in value.items()}
     what = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
     raise TypeError(f"{place} is {what}, which cannot be saved: only numbers, text and arrays of them can.")
+
+
+def _as_array(value: Any) -> tuple[str, np.ndarray | None]:
+    """Return the tag and the array for an array, or a list of numbers or of text; None if it cannot be stored so."""
+    if isinstance(value, np.ndarray):
+        tag = _ARRAY if value.flags.writeable else _FROZEN
+        return tag, value if value.dtype.kind in _KINDS else None
+    types = set(map(type, value)) if isinstance(value, list) else set()
+    kind = _ALIKE.get(types.pop()) if len(types) == 1 else None
+    array = None if kind is None else np.array(value)
+    return _LIST, array if array is not None and array.dtype.kind == kind else None  # integers may be too large
+
+
+def _is_name(key: Any) -> bool:
+    return isinstance(key, str) and not key.startswith("$")
 
 
 def read_archive(file: IO[bytes]) -> Any:

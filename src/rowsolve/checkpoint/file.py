@@ -14,7 +14,7 @@ import os
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -25,13 +25,11 @@ import numpy as np
 from rowsolve.checkpoint.archive import ArchiveError, read_archive, write_archive
 from rowsolve.checkpoint.state import StateError
 from rowsolve.export.output import OutputFile
+from rowsolve.policy.thresholds import CHECKPOINT_SECONDS, CHECKPOINT_SHARE
 
 __all__ = ["Checkpoint", "digest", "memory_in"]
 
-SECONDS = 5.0  # between two checkpoints; ROWSOLVE_CHECKPOINT_SECONDS changes it
 _MAGIC, _VERSION = "rowsolve checkpoint", 2
-_MOST_OF_THE_TIME = 0.05  # the largest share of the time that writing may take
-_LONGEST_LINE, _AT_ONCE = 1 << 20, 1 << 20  # bytes
 
 
 class Checkpoint:
@@ -53,7 +51,7 @@ class Checkpoint:
                 f"{self.path}: exists already. Try resume=True (--resume) to resume from it, or remove it."
             )
         self._output, self._fingerprint = OutputFile(self.path, ("",), force=True), fingerprint
-        self._seconds = float(os.environ.get("ROWSOLVE_CHECKPOINT_SECONDS", SECONDS))
+        self._seconds = float(os.environ.get("ROWSOLVE_CHECKPOINT_SECONDS", CHECKPOINT_SECONDS))
         self._next = time.monotonic() + self._seconds
         self.trouble = ""  # the message, if the last one could not be written
 
@@ -73,13 +71,15 @@ class Checkpoint:
             self.trouble = f"The last checkpoint could not be written, {left}: {error}"
             warnings.warn(self.trouble, RuntimeWarning, stacklevel=2)
         now = time.monotonic()
-        pause = max(self._seconds, (now - started) / _MOST_OF_THE_TIME)
+        pause = max(self._seconds, (now - started) / CHECKPOINT_SHARE)
         self._next = now + (pause if self._seconds else 0.0)  # 0 seconds: at every opportunity
 
     def _write(self, state: Callable[[], Any], file: IO[bytes]) -> None:
         body = write_archive(state())
         head = {"fingerprint": self._fingerprint, "bytes": body.nbytes}
-        head["sha256"] = _checksum(head, [body])
+        checksum = _begun(head)
+        checksum.update(body)
+        head["sha256"] = checksum.hexdigest()
         file.write(f"{_MAGIC} {_VERSION} {json.dumps(head)}\n".encode())
         file.write(body)
 
@@ -129,12 +129,12 @@ def memory_in(path: str | os.PathLike[str]) -> int | None:
 def _opened(path: Path) -> Iterator[tuple[dict[str, Any], IO[bytes]]]:
     """Yield the first line and the open file; raise ValueError if they are damaged."""
     with path.open("rb") as file:
-        head = _head_of(path, file.readline(_LONGEST_LINE))
+        head = _head_of(path, file.readline())
         start = file.tell()
         if file.seek(0, io.SEEK_END) - start != head["bytes"]:
             raise _damaged(path, "its length is wrong")
         file.seek(start)
-        if _checksum(head, iter(partial(file.read, _AT_ONCE), b"")) != head["sha256"]:
+        if hashlib.file_digest(file, partial(_begun, head)).hexdigest() != head["sha256"]:
             raise _damaged(path, "its checksum is wrong")
         yield head, file
 
@@ -168,11 +168,9 @@ def _is_ours(error: BaseException) -> bool:
     return trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith("rowsolve.")
 
 
-def _checksum(head: dict[str, Any], blocks: Iterable[bytes | memoryview]) -> str:
-    found = hashlib.sha256(json.dumps([head["fingerprint"], head["bytes"]]).encode())
-    for block in blocks:
-        found.update(block)
-    return found.hexdigest()
+def _begun(head: dict[str, Any]) -> Any:
+    """Return the checksum of a file so far, after its first line."""
+    return hashlib.sha256(json.dumps([head["fingerprint"], head["bytes"]]).encode())
 
 
 def digest(*values: Any) -> str:

@@ -50,15 +50,21 @@ def packed(value: Any) -> Any:
         return value.state()
     if isinstance(value, Enum):
         return value.name
+    names = _field_names(value)
+    if names is not None:
+        return {name: packed(getattr(value, name)) for name in names}
     if isinstance(value, dict):
         return {key: packed(each) for key, each in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return {name: packed(getattr(value, name)) for name in value._fields}
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: packed(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, list | tuple):
         return [packed(each) for each in value]
     raise TypeError(f"{type(value).__name__} objects cannot be saved: only numbers, text and arrays can.")
+
+
+def _field_names(value: Any) -> list[str] | None:
+    """Return the names of the fields of a named tuple or a dataclass; None if it is neither."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return [field.name for field in fields(value)]
+    return list(value._fields) if isinstance(value, tuple) and hasattr(value, "_fields") else None
 
 
 def plain(value: Any, name: str) -> Any:

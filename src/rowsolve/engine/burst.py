@@ -15,8 +15,14 @@ from rowsolve.engine.stage import Context, Stage
 from rowsolve.estimate.monitor import rows_left
 from rowsolve.methods.base import RowMethod
 from rowsolve.methods.oblivious import sweep_rows
-from rowsolve.policy.thresholds import BURST_SHARE, FEW_COLUMNS, LONGEST_BURST, UNSTEADY, WORK_OF_A_LOOK
-from rowsolve.problem.reader import WORK_OF_A_BURST
+from rowsolve.policy.thresholds import (
+    BURST_SHARE,
+    FEW_COLUMNS,
+    LONGEST_BURST,
+    UNSTEADY,
+    WORK_OF_A_BURST,
+    WORK_OF_A_LOOK,
+)
 
 __all__ = ["Burst"]
 

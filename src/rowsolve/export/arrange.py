@@ -8,14 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from rowsolve.partition.clusters import cluster_stream, partition_across, sample_size
+from rowsolve.policy.thresholds import FEWEST_ROWS
 from rowsolve.problem.system import System
 from rowsolve.sources import Store, open_rows
 from rowsolve.sources.finite import column_words, first_not_finite
+from rowsolve.sources.store import slices
 
-__all__ = ["ARRAYS", "BYTES_PER_ROW", "Arrangement", "arrange"]
-
-BYTES_PER_ROW = 64  # of memory: the label, index and rank of a row, sorted and unsorted
-_RUN = 32  # consecutive rows of the sample, so that few places are read
+__all__ = ["ARRAYS", "Arrangement", "arrange"]
 
 
 class Arrangement(NamedTuple):
@@ -70,13 +69,13 @@ def arrange(
 def _sample(n_rows: int, n_clusters: int, rng: np.random.Generator) -> np.ndarray:
     """Return the rows from which the initial centroids are chosen: short runs at random places."""
     wanted = min(n_rows, sample_size(n_clusters))
-    run = min(_RUN, max(1, wanted // n_clusters))
+    run = min(FEWEST_ROWS, max(1, wanted // n_clusters))
     firsts = rng.permutation(-(-n_rows // run))[: -(-wanted // run)] * run
     return np.minimum(np.sort(firsts)[:, None] + np.arange(run), n_rows - 1).reshape(-1)
 
 
 def _pieces(rows: Store, b: Store | None, step: int, progress: Callable[[int], None]) -> Iterator[System]:
-    for start, stop in rows.pieces(step):
+    for start, stop in slices(rows.shape[0], step):
         yield _system(rows, b, np.arange(start, stop))
         progress(stop)
 
@@ -84,11 +83,12 @@ def _pieces(rows: Store, b: Store | None, step: int, progress: Callable[[int], N
 def _system(rows: Store, b: Store | None, numbers: np.ndarray) -> System:
     """Return the equations with these indices; without b, all right-hand sides are zero."""
     part = rows.take(numbers)
-    odd = first_not_finite(part)
-    if odd is not None:
+    found = first_not_finite(part)
+    if found is not None:
+        column = column_words(rows.columns, found.column)
         raise ValueError(
-            f"{rows.name}: row {numbers[odd.row]} has {odd.value} in {column_words(rows.columns, odd.column)}, so it "
-            "cannot be clustered. Try removing or repairing such rows."
+            f"{rows.name}: row {numbers[found.row]} has {found.value} in {column}, so it cannot be clustered. Try "
+            "removing or repairing such rows."
         )
     sides = np.zeros(numbers.size) if b is None else np.asarray(b.take(numbers), dtype=float)
     return System(open_rows(part), np.ascontiguousarray(sides[:, 0] if sides.shape[1:] == (1,) else sides))

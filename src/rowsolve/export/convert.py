@@ -11,19 +11,21 @@ from typing import Any
 import numpy as np
 
 from rowsolve import _validate
-from rowsolve.export.arrange import ARRAYS, BYTES_PER_ROW, arrange
+from rowsolve.export.arrange import ARRAYS, arrange
 from rowsolve.export.output import OutputFile
 from rowsolve.methods.base import positive_integer
+from rowsolve.policy.thresholds import BYTES_TO_ARRANGE, COPIES
 from rowsolve.sources import Store, open_system
 from rowsolve.sources.arrays import ArrayStore
 from rowsolve.sources.files import ending_of, files_of, opened, split_place
-from rowsolve.sources.finite import Odd, column_words, first_not_finite
+from rowsolve.sources.finite import NotFinite, column_words, first_not_finite
 from rowsolve.sources.groups import OURS, is_zarr
+from rowsolve.sources.store import slices
 from rowsolve.sources.writers import WRITERS, Layout, NpyWriter, Writer
 
 __all__ = ["convert"]
 
-_COPIES = 4  # of the rows that are read at once: as read, as converted, and those that libraries make
+_COPIES = COPIES + 1  # of the rows that are read at once: while they are read, and as converted
 
 
 def convert(
@@ -100,7 +102,7 @@ def convert(
         with _target(_outputs(path, names, read, force=force), layout) as out:
             take = _Reader(rows, b, layout.dtype, allow_nan=allow_nan)
             if cluster is None:
-                for start, stop in rows.pieces(step):
+                for start, stop in slices(rows.shape[0], step):
                     out.add(*take(range(start, stop)))
                     progress(stop, rows.shape[0])
             else:
@@ -115,7 +117,7 @@ def _write_clustered(
     """Write the rows in blocks with one row of each cluster, and the arrays that describe the clusters."""
     n_rows = rows.shape[0]
     found = arrange(rows, b, n_clusters, rng, step, lambda done: progress(done, 2 * n_rows))
-    for start, stop in rows.pieces(step):
+    for start, stop in slices(rows.shape[0], step):
         out.add(*take(found.rows[start:stop]))
         progress(n_rows + stop, 2 * n_rows)
     for name, values in found.arrays().items():
@@ -151,14 +153,12 @@ def _layout(
         raise ValueError(f"`dtype` must be 'float32' or 'float64', got {dtype!r}.")
     kept = np.dtype(dtype or rows.dtype)
     sparse = rows.sparse and writer.takes_sparse
-    n_bytes = rows.bytes_per_row if sparse else rows.shape[1] * kept.itemsize
     if chunk is None:
-        available = min(writer.chunk_bytes, (limit - rows.least_bytes) / _COPIES)
+        n_bytes = rows.footprint.bytes_per_row if sparse else rows.shape[1] * kept.itemsize
+        available = min(writer.chunk_bytes, (limit - rows.footprint.least_bytes) / _COPIES)
         chunk = max(1, int(available / max(1.0, n_bytes)))
-    elif not writer.chunk_bytes or sparse:
-        raise ValueError(f"{path}: `chunk` does not apply to {'sparse matrices' if sparse else 'this format'}.")
     else:
-        positive_integer("chunk", chunk)
+        _check_chunk(chunk, path, sparse=sparse)
     n_rhs = 0 if b is None else b.shape[1]
     names = ("b",) if n_rhs == 1 else tuple(f"b{i}" for i in range(n_rhs))
     return Layout(
@@ -167,10 +167,16 @@ def _layout(
     )  # fmt: skip
 
 
+def _check_chunk(chunk: int, path: Path, *, sparse: bool) -> None:
+    if not WRITERS[ending_of(path)].chunk_bytes or sparse:
+        raise ValueError(f"{path}: `chunk` does not apply to {'sparse matrices' if sparse else 'this format'}.")
+    positive_integer("chunk", chunk)
+
+
 def _without_arrangement(rows: Store, n_clusters: int, limit: float) -> float:
     """Return the memory that remains for rows besides their order and the centroids."""
     positive_integer("cluster", n_clusters)
-    needed = BYTES_PER_ROW * rows.shape[0] + 8 * n_clusters * rows.shape[1]
+    needed = BYTES_TO_ARRANGE * rows.shape[0] + 8 * n_clusters * rows.shape[1]
     if 2 * needed > limit:
         raise ValueError(
             f"{limit / 1e6:.3g} MB of memory are not enough: the order of {rows.shape[0]:,} rows and the centroids "
@@ -182,21 +188,21 @@ def _without_arrangement(rows: Store, n_clusters: int, limit: float) -> float:
 def _rows_at_once(rows: Store, path: Path, layout: Layout, limit: float) -> int:
     """Return how many rows to read and write at once: whole chunks of the target, within the memory limit."""
     wide = rows.shape[1] * layout.dtype.itemsize
-    n_bytes = rows.bytes_per_row if layout.sparse else max(rows.bytes_per_row, wide)
+    n_bytes = rows.footprint.bytes_per_row if layout.sparse else max(rows.footprint.bytes_per_row, wide)
     whole = 2 * n_bytes * rows.shape[0]
     if WRITERS[ending_of(path)].in_one_piece and whole > limit:
         raise ValueError(
             f"{path}: this format is written in one piece, which takes {np.ceil(whole / 1e6):,.0f} MB of memory. Allow "
             "as much, or try .npy, .h5, .zarr, .parquet or .csv."
         )
-    needed = rows.least_bytes + _COPIES * n_bytes * layout.chunk
+    needed = rows.footprint.least_bytes + _COPIES * n_bytes * layout.chunk
     if needed > limit:
         raise ValueError(
             f"{limit / 1e6:.3g} MB of memory are not enough: the smallest read from {rows.name} takes "
-            f"{rows.least_bytes / 1e6:.3g} MB, and {layout.chunk} rows are written at once. Allow "
+            f"{rows.footprint.least_bytes / 1e6:.3g} MB, and {layout.chunk} rows are written at once. Allow "
             f"{np.ceil(needed / 1e6):,.0f} MB, or try smaller chunks."
         )
-    return int((limit - rows.least_bytes) / (_COPIES * n_bytes * layout.chunk)) * layout.chunk
+    return int((limit - rows.footprint.least_bytes) / (_COPIES * n_bytes * layout.chunk)) * layout.chunk
 
 
 class _Reader:
@@ -212,28 +218,28 @@ class _Reader:
 
     def _checked(self, store: Store, numbers: range | np.ndarray, dtype: np.dtype) -> Any:
         found = store.read(numbers.start, numbers.stop) if isinstance(numbers, range) else store.take(numbers)
-        odd = None if self._allow_nan else first_not_finite(found)
-        if odd is not None:
+        wrong = None if self._allow_nan else first_not_finite(found)
+        if wrong is not None:
             raise ValueError(
-                f"{self._place(store, numbers, odd)}. Try removing or repairing such rows, or --allow-nan "
+                f"{self._place(store, numbers, wrong)}. Try removing or repairing such rows, or --allow-nan "
                 "(allow_nan=True) to write them unchanged."
             )
         try:
             with np.errstate(over="raise"):
                 return found.astype(dtype, copy=False)
         except FloatingPointError:
-            odd = _first_too_large(found.toarray() if store.sparse else found, dtype)
-            raise ValueError(f"{self._place(store, numbers, odd)}, too large for {dtype}. Try float64.") from None
+            wrong = _first_too_large(found.toarray() if store.sparse else found, dtype)
+            raise ValueError(f"{self._place(store, numbers, wrong)}, too large for {dtype}. Try float64.") from None
 
-    def _place(self, store: Store, numbers: range | np.ndarray, odd: Odd) -> str:
-        column = f" in {column_words(store.columns, odd.column)}" if store.ndim == 2 else ""
-        return f"{store.name}: row {numbers[odd.row]} has {odd.value}{column}"
+    def _place(self, store: Store, numbers: range | np.ndarray, wrong: NotFinite) -> str:
+        column = f" in {column_words(store.columns, wrong.column)}" if store.ndim == 2 else ""
+        return f"{store.name}: row {numbers[wrong.row]} has {wrong.value}{column}"
 
 
-def _first_too_large(rows: np.ndarray, dtype: np.dtype) -> Odd:
+def _first_too_large(rows: np.ndarray, dtype: np.dtype) -> NotFinite:
     with np.errstate(over="ignore"):
         row, column = map(int, np.argwhere(np.isfinite(rows) & ~np.isfinite(rows.astype(dtype)))[0])
-    return Odd(row, column, float(rows[row, column]))
+    return NotFinite(row, column, float(rows[row, column]))
 
 
 def _separate_names(b: Store | None, path: Path, *, clustered: bool) -> list[str]:

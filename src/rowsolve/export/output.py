@@ -18,9 +18,6 @@ import numpy as np
 __all__ = ["OutputFile", "make_sure_apart", "write_vector"]
 
 
-_SYNCS_AT_ONCE = 16  # flushing several files together takes about as long as one
-
-
 class OutputFile:
     """A file or folder to be written later; that it can be written is checked now.
 
@@ -87,7 +84,7 @@ class OutputFile:
         try:
             self._part = self._open_beside()
             yield self._part
-            with ThreadPoolExecutor(_SYNCS_AT_ONCE) as threads:
+            with ThreadPoolExecutor() as threads:  # flushing several files together takes about as long as one
                 list(threads.map(_sync, [*self._part.rglob("*"), self._part]))
             mask = os.umask(0)
             os.umask(mask)

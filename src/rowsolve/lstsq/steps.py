@@ -9,8 +9,7 @@ import numpy as np
 from rowsolve.kernels.descent import Limits, Steps, step_workspace
 from rowsolve.kernels.rounds import cancel, new_progress, run_rounds
 from rowsolve.parallel.pool import run_as_one
-from rowsolve.policy.thresholds import PASSES_TO_JUDGE, POLLS_PER_NUMBER, WORTH_A_CALL
-from rowsolve.problem.reader import WORK_OF_A_BURST
+from rowsolve.policy.thresholds import PASSES_TO_JUDGE, POLLS_PER_NUMBER, WORK_OF_A_BURST, WORTH_A_CALL
 from rowsolve.problem.system import System
 
 __all__ = ["steps_at_once", "take_steps"]

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-__all__ = ["blas_threads"]
+from rowsolve.policy.thresholds import LONG_BLAS_CALL
 
-_LONG = 1e9  # multiplications: about 50 ms
+__all__ = ["blas_threads"]
 
 
 class blas_threads:  # noqa: N801  it is used as a function
@@ -32,7 +32,7 @@ class blas_threads:  # noqa: N801  it is used as a function
     _before: list[int] = []  # noqa: RUF012
 
     def __init__(self, work: float, threads: int) -> None:
-        self._count = threads if work > _LONG else 1
+        self._count = threads if work > LONG_BLAS_CALL else 1
 
     def __enter__(self) -> None:
         with self._lock:

@@ -12,16 +12,17 @@ from typing import Any
 
 import numpy as np
 
+from rowsolve.policy.thresholds import LONG_VECTOR, ROWS_FOR_THE_TAIL
+
 __all__ = ["norm", "norms", "pairs_of", "products", "rows_for_the_tail", "sum_of_squares"]
 
-_LONG = 10_000  # length of a vector from which on BLAS uses several threads
-_ROWS_FOR_THE_TAIL, _IN_A_ROW = 1024, 8  # number of rows, and of consecutive ones: a cache line in Fortran order
+_CACHE_LINE = 64 // np.dtype(float).itemsize  # consecutive rows that are read together in Fortran order
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0  # its multiples modulo 1 are evenly distributed
 
 
 def sum_of_squares(vector: np.ndarray) -> float:
     """Return ``sum(vector**2)`` at the speed of memory; it may overflow or underflow."""
-    return float(vector.dot(vector) if vector.size < _LONG else np.einsum("i,i", vector, vector))
+    return float(vector.dot(vector) if vector.size < LONG_VECTOR else np.einsum("i,i", vector, vector))
 
 
 def pairs_of(indptr: np.ndarray) -> float:
@@ -36,7 +37,7 @@ def norm(vector: np.ndarray) -> float:
 
 def products(vectors: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Return the inner products of the rows of `vectors` with the corresponding rows of `others`."""
-    if vectors.shape[1] < _LONG:
+    if vectors.shape[1] < LONG_VECTOR:
         return np.vecdot(vectors, others)
     return np.einsum("cj,cj->c", vectors, others)
 
@@ -49,9 +50,9 @@ def norms(vectors: np.ndarray) -> np.ndarray:
 @lru_cache(maxsize=16)  # computing them takes as long as a small solve
 def rows_for_the_tail(n_rows: int) -> Any:
     """Return the rows whose residuals are checked for outliers: all, or a sample that is spread evenly."""
-    if n_rows < 2 * _ROWS_FOR_THE_TAIL:
+    if n_rows < 2 * ROWS_FOR_THE_TAIL:
         return slice(None)
-    firsts = np.arange(_ROWS_FOR_THE_TAIL // _IN_A_ROW) * _GOLDEN % 1.0 * (n_rows // _IN_A_ROW)
-    rows = (_IN_A_ROW * firsts.astype(np.int64)[:, None] + np.arange(_IN_A_ROW)).ravel()
+    firsts = np.arange(ROWS_FOR_THE_TAIL // _CACHE_LINE) * _GOLDEN % 1.0 * (n_rows // _CACHE_LINE)
+    rows = (_CACHE_LINE * firsts.astype(np.int64)[:, None] + np.arange(_CACHE_LINE)).ravel()
     rows.flags.writeable = False
     return rows

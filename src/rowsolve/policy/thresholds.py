@@ -81,7 +81,7 @@ LOOK_ROWS = 512  # that show the largest singular values
 STANDS_OUT = 4.0  # times an ordinary eigenvalue of A'A: one that slows down random rows and conjugate gradients
 SAME_DIRECTIONS = 0.5  # cosine of the angle between the outlying directions of a sample and of all rows
 EVEN_SPECTRUM = 1.5  # mean square by squared mean of the eigenvalues of A'A, with which conjugate gradients are fast
-ROWS_TO_CHECK = 256  # if x satisfies all of them, at most 3 / 256 of all rows are off, with 95% confidence
+ROWS_TO_CHECK = 256  # one by one: if x satisfies all of them, at most 3 / 256 of all rows are off, with 95% confidence
 VALUES_TO_CHECK = 4096  # of b, of used rows: those of other rows are looked for
 OFTEN = 0.05  # of all rows have the same b
 
@@ -153,3 +153,24 @@ CHEAP_TO_REPEAT = 1.0  # seconds: shorter runs are repeated at least once, becau
 DEMO_LIMIT = 15.0  # seconds that a solver of the demo may be predicted to take
 
 # --- Storage ----------------------------------------------------------------------------------------------------------
+# Bytes, unless said otherwise. What is read is independent of the machine, so that results are reproducible.
+BYTES_AT_ONCE = 4e6  # read or looked at in one call: larger calls are not faster, and other threads wait for them
+BLOCK_BYTES = 1 << 20  # of a file that are read, written or transposed together, and of a page of most Parquet files
+COLUMN_BYTES = 1 << 16  # of a column that are read at once, where the columns of a file are apart
+GAP_BYTES = 1 << 15  # between rows that are read in one go: a disk takes as long to skip them
+RUN_BYTES = 1 << 18  # of adjacent rows, which a disk reads as fast as a single row
+COPIES = 3  # of rows while they are read: compressed, decompressed, and as the result
+PIECE_BYTES = 8e6  # of a sequential pass: takes less memory than a chunk, and about the same time in all
+CHUNK_BYTES = 64e6  # of rows that are in memory together: more are not read faster
+CHUNKS_IN_MEMORY = 4  # two passes may be active at the same time, each with a chunk in use and one being read
+FEWEST_ROWS = 16  # of a chunk, and of scattered rows that are read together
+VECTORS = 64  # of p numbers, per thread and right-hand side, in the workspace of methods
+PLACES = 64  # in a file, at least, from which runs of rows are sampled
+WORK_OF_A_BURST = 10_000_000  # numbers between two checks of the clock and of Ctrl-C: about 10 ms
+WORK_OF_A_THREAD = 300_000  # numbers used: about 0.3 ms, where waking another thread takes 0.1 ms
+BYTES_TO_ARRANGE = 64  # of memory per row: its label, index and rank, sorted and unsorted
+CHECKPOINT_SECONDS = 5.0  # between two checkpoints; ROWSOLVE_CHECKPOINT_SECONDS changes it
+CHECKPOINT_SHARE = 0.05  # of the time that writing checkpoints may take, at most
+LONG_BLAS_CALL = 1e9  # multiplications from which on several threads pay: about 50 ms
+LONG_VECTOR = 10_000  # numbers, from which on BLAS uses several threads
+ROWS_FOR_THE_TAIL = 1024  # whose residuals are looked at for outliers

@@ -9,10 +9,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from rowsolve.checkpoint.state import check_keys, number
+from rowsolve.policy.prices import ORTHOGONAL_PRODUCT
 
 __all__ = ["Clock", "OutOfTime", "TooLong"]
-
-_PRODUCTS_A_SECOND = 8e9  # multiplications of matrices by BLAS on one core, or on two that are busy
 
 
 class OutOfTime(Exception):
@@ -63,7 +62,7 @@ class Clock:
 
     def has_time_for(self, products: float) -> bool:
         """Return whether so many multiplications by LAPACK, which cannot be interrupted, end before the deadline."""
-        return products <= _PRODUCTS_A_SECOND * self.left
+        return 1e-9 * ORTHOGONAL_PRODUCT * products <= self.left
 
     def make_sure_of_time(self, products: float) -> None:
         """Raise `TooLong` if so many multiplications by LAPACK do not end before the deadline."""

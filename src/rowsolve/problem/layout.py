@@ -10,12 +10,11 @@ import numpy as np
 from rowsolve.kernels.gradient import widest_row
 from rowsolve.kernels.ordering import order_columns
 from rowsolve.kernels.rows import CSRRows
+from rowsolve.policy.thresholds import FEW_COLUMNS
 
-__all__ = ["NARROW", "Layout", "look_for_band", "narrow_band"]
+__all__ = ["Layout", "look_for_band", "narrow_band"]
 
-NARROW = 64  # columns: for so narrow a band no better order is looked for
 _BANDED = 4  # times its width: with fewer columns a band does not pay
-_FEW_COLUMNS = 128  # of a Gram matrix for which a band does not pay
 
 
 class Layout(NamedTuple):
@@ -30,7 +29,7 @@ def look_for_band(rows: CSRRows, n_columns: int, widest: int, limit: float = mat
 
     No layout wider than `limit` is looked for.
     """
-    if widest <= NARROW:
+    if widest <= FEW_COLUMNS:  # so narrow that no better order is looked for
         return Layout(widest)
     order, width = order_columns(rows.indices, rows.indptr, n_columns, min(limit, n_columns))
     return Layout(width, order) if 0 <= width < widest else Layout(widest)
@@ -38,6 +37,6 @@ def look_for_band(rows: CSRRows, n_columns: int, widest: int, limit: float = mat
 
 def narrow_band(rows: Any, n_columns: int) -> Layout | None:
     """Return the band of sparse rows in the given order of columns, if it is narrow and there are many columns."""
-    if n_columns <= _FEW_COLUMNS or (widest := widest_row(rows)) > NARROW or _BANDED * widest > n_columns:
+    if n_columns <= 2 * FEW_COLUMNS or (widest := widest_row(rows)) > FEW_COLUMNS or _BANDED * widest > n_columns:
         return None
     return Layout(widest)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-__all__ = ["Limits"]
+from rowsolve.policy.thresholds import WORK_OF_A_THREAD
 
-_WORK_OF_A_THREAD = 300_000  # numbers used: about 0.3 ms, where waking another thread takes 0.1 ms
+__all__ = ["Limits"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Limits:
 
     def threads_for(self, work: float) -> int:
         """Return the number of threads that pays if `work` numbers are used."""
-        return max(1, min(self.threads, int(work / _WORK_OF_A_THREAD)))
+        return max(1, min(self.threads, int(work / WORK_OF_A_THREAD)))
 
     def make_sure_of_room(self, n_bytes: float, what: str) -> None:
         """Raise ValueError if `what` takes more memory than the workspace has."""

@@ -7,17 +7,14 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from rowsolve.policy.thresholds import WORK_OF_A_BURST
 from rowsolve.problem.clock import Clock
 from rowsolve.problem.counter import RowCounter
 from rowsolve.problem.flagged import FlaggedRows
 from rowsolve.problem.limits import Limits
 from rowsolve.sources import Source
 
-__all__ = ["WORK_OF_A_BURST", "Part", "Piece", "Reader"]
-
-# Numbers read between two checks of the clock and of Ctrl-C: about 10 ms. Fixed, not timed, so that results are
-# reproducible for a given seed.
-WORK_OF_A_BURST = 10_000_000
+__all__ = ["Part", "Piece", "Reader"]
 
 
 class Piece(NamedTuple):

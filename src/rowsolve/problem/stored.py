@@ -10,6 +10,7 @@ import numpy as np
 
 from rowsolve.kernels.rows import DenseRows, frozen
 from rowsolve.parallel.memory import free_memory
+from rowsolve.policy.thresholds import PLACES, ROWS_TO_CHECK, RUN_BYTES
 from rowsolve.problem.clock import Clock
 from rowsolve.problem.counter import RowCounter
 from rowsolve.problem.flagged import FlaggedRows
@@ -20,10 +21,7 @@ from rowsolve.sources.stored import StoredRows
 
 __all__ = ["StoredReader"]
 
-_PLACES = 64  # at least, if runs of adjacent rows are sampled
-_RUN = 1 << 18  # bytes of adjacent rows, which a disk reads as fast as a single row
 _NO_ROWS = np.empty(0, np.int64)
-_SINGLE = 256  # rows that are sampled one by one, if single rows can be read
 
 
 class StoredReader(Reader):
@@ -36,6 +34,7 @@ class StoredReader(Reader):
         super().__init__(source, counter, clock, flagged)
         self._kept: Part | None = None
         self._to_keep: np.ndarray | None = None
+        self._bytes_before = 0.0
 
     def limits(self, threads: int, workspace_bytes: float) -> Limits:
         """Return the limits of a solve: half of the memory that is not `fixed` is for chunks."""
@@ -46,13 +45,13 @@ class StoredReader(Reader):
     def slow(self) -> bool:
         """Whether rows are read from a file, rather than from a memory map that fits in memory."""
         store = self.source.store
-        return not (self.source.memory.views and store.shape[0] * store.bytes_per_row <= free_memory())
+        return not (self.source.memory.views and store.shape[0] * store.footprint.bytes_per_row <= free_memory())
 
     @property
     def sample_is_a_pass(self) -> bool:
         """Whether a random sample of rows takes as long to read as all rows."""
         store = self.source.store
-        return store.ordered or store.shape[0] <= 2 * _PLACES * store.chunk
+        return store.ordered or store.shape[0] <= 2 * PLACES * store.chunk
 
     @property
     def rows_at_once(self) -> int:
@@ -110,9 +109,9 @@ class StoredReader(Reader):
         If they are many, or if the store reads chunks, they are short runs of rows from at least 64 places.
         """
         store = self.source.store
-        run = max(store.chunk, int(_RUN / max(1.0, store.bytes_per_row)))
-        run = min(run, count // _PLACES)
-        if run < 2 or (store.chunk == 1 and count <= _SINGLE):
+        run = max(store.chunk, store.footprint.rows_in(RUN_BYTES))
+        run = min(run, count // PLACES)
+        if run < 2 or (store.chunk == 1 and count <= ROWS_TO_CHECK):
             return super().sample(count, rng)
         places = rng.permutation(-(-store.shape[0] // run))[: -(-count // run) + 1]
         order = (places[:, None] * run + np.arange(run)).ravel()
@@ -128,8 +127,8 @@ class StoredReader(Reader):
     @property
     def bytes_read(self) -> float:
         """The bytes of A read so far."""
-        return self.source.store.bytes_read
+        return self._bytes_before + self.source.store.bytes_read
 
     def restore_bytes(self, before: float) -> None:
         """Add the bytes that were read `before`."""
-        self.source.store.add_bytes(before)
+        self._bytes_before += before

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rowsolve.sources.store import Store, StoreError, files_behind
+from rowsolve.policy.thresholds import COLUMN_BYTES, COPIES
+from rowsolve.sources.store import Store, StoreError, files_behind, naming_errors, output
 
-__all__ = ["ArrayStore", "MappedStore", "NpyStore"]
+__all__ = ["ArrayStore", "MappedStore", "NpyStore", "is_mapped"]
 
-_BYTES_OF_A_COLUMN = 1 << 16  # of one read from a file in Fortran order
-_BYTES_AT_ONCE = 16e6  # of the chunks that Zarr reads together, unless a single one is larger
-_COPIES = 2.5  # of these: compressed, decompressed, and what Zarr itself needs (measured)
+_BYTES_OF_ZARR = 16e6  # of the chunks that Zarr reads together, unless a single one is larger
 
 
 class ArrayStore(Store):
@@ -28,7 +28,11 @@ class ArrayStore(Store):
         self._array = array
         self._close = close
         self._is_zarr = self.ndim == 2 and hasattr(array, "get_basic_selection")
-        self.in_place = self.ndim == 2 and (self._is_zarr or hasattr(array, "read_direct"))
+        if self._is_zarr:
+            least = COPIES * self.chunk * self._columns_at_once * self.stored_dtype.itemsize
+            self.footprint = replace(self.footprint, least_bytes=least, in_place=True)
+        elif self.ndim == 2 and hasattr(array, "read_direct"):
+            self.footprint = replace(self.footprint, in_place=True)
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -36,17 +40,10 @@ class ArrayStore(Store):
         return (*super().files, *files_behind(self._array))
 
     @property
-    def least_bytes(self) -> float:
-        """Bytes of memory that the smallest read takes in addition to the rows."""
-        if not self._is_zarr:
-            return super().least_bytes
-        return _COPIES * self.chunk * self._columns_at_once * self.stored_dtype.itemsize
-
-    @property
     def _columns_at_once(self) -> int:
         """The number of columns that are read together: a multiple of the width of a chunk."""
         width = int(self._array.chunks[1])
-        at_once = int(_BYTES_AT_ONCE / (self.chunk * width * self.stored_dtype.itemsize))
+        at_once = int(_BYTES_OF_ZARR / (self.chunk * width * self.stored_dtype.itemsize))
         return min(self.shape[1], max(1, at_once) * width)
 
     def _read(self, start: int, stop: int, out: np.ndarray | None) -> np.ndarray:
@@ -58,7 +55,7 @@ class ArrayStore(Store):
                 place = NDBuffer.from_numpy_array(out[:, columns])
                 self._array.get_basic_selection((slice(start, stop), columns), out=place)
             return out
-        if out is not None and self.in_place:
+        if out is not None and self.footprint.in_place:
             self._array.read_direct(out, np.s_[start:stop])
             return out
         rows = np.asarray(self._array[start:stop]).reshape(stop - start, self.shape[1])
@@ -74,7 +71,7 @@ class ArrayStore(Store):
 
     def whole(self) -> np.ndarray:
         """Return the array, in the dtype in which it is stored."""
-        with self._naming_errors(0, self.shape[0]):
+        with naming_errors(self.name, 0, self.shape[0]):
             return self._array if isinstance(self._array, np.ndarray) else np.asarray(self._array[...])
 
     def close(self) -> None:
@@ -92,8 +89,9 @@ class MappedStore(Store):
     def __init__(self, name: str, path: Path, mapped: np.memmap, close: Callable[[], None] = lambda: None) -> None:
         self._mapped, self._close = mapped, close
         self._by_columns = not mapped.flags.c_contiguous
-        chunk = _BYTES_OF_A_COLUMN // max(1, mapped.itemsize) if self._by_columns else 1
+        chunk = COLUMN_BYTES // max(1, mapped.itemsize) if self._by_columns else 1
         super().__init__(name, mapped.shape, mapped.dtype, chunk=chunk)
+        self.footprint = replace(self.footprint, least_bytes=self.footprint.bytes_per_row)  # a single row can be read
         self._file = path.open("rb", buffering=0)
 
     @property
@@ -101,22 +99,17 @@ class MappedStore(Store):
         """The file and the one that it links to."""
         return tuple(dict.fromkeys((*super().files, *files_behind(self._mapped))))
 
-    @property
-    def least_bytes(self) -> float:
-        """Bytes of one row: rows can be read one by one in C and in Fortran order."""
-        return self.bytes_per_row
-
     def _read(self, start: int, stop: int, out: np.ndarray | None) -> np.ndarray:
         n_rows, n_columns = self.shape
         if self._by_columns:
-            out = self._output(stop - start, out)
+            out = output(self, stop - start, out)
             for column in range(n_columns):
                 values = np.empty(stop - start, self.stored_dtype)
                 self._fill(values, column * n_rows + start)
                 out[:, column] = values
             return out
         if self.stored_dtype == self.dtype:
-            out = self._output(stop - start, out)
+            out = output(self, stop - start, out)
             self._fill(out, start * n_columns)
             return out
         raw = np.empty((stop - start, n_columns), self.stored_dtype)
@@ -145,11 +138,6 @@ class MappedStore(Store):
             raise StoreError(f"{self.name}: has been cut short since it was opened: rows from {row} on are missing.")
         return np.asarray(self._mapped)
 
-    @property
-    def is_mapped(self) -> bool:
-        """Whether `whole` returns a memory map that needs no conversion."""
-        return self.stored_dtype == self.dtype
-
     def prefetch(self, start: int, stop: int) -> None:
         """Ask the system to read these rows into its cache in the background."""
         if hasattr(os, "posix_fadvise") and not self._by_columns:
@@ -168,6 +156,11 @@ class MappedStore(Store):
         """Close the file (an array returned by `whole` stays valid)."""
         self._file.close()
         self._close()
+
+
+def is_mapped(store: Store) -> bool:
+    """Return whether ``store.whole()`` is a memory map that needs no conversion."""
+    return isinstance(store, MappedStore) and store.stored_dtype == store.dtype
 
 
 class NpyStore(MappedStore):

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from rowsolve.sources.store import Store, StoreError, files_behind
+from rowsolve.policy.thresholds import BYTES_AT_ONCE
+from rowsolve.sources.store import Footprint, Store, StoreError, files_behind
 
 __all__ = ["CSRStore", "MatrixStore", "canonical", "checked_csr", "is_sparse"]
 
-# For the samples of `indptr`: their largest number, the smallest step in rows, and the entries per read.
-_PLACES, _FEWEST_ROWS, _AT_ONCE = 1 << 14, 16, 1 << 16
+_INDEX = np.dtype(np.int32)  # of the indices in memory
+_PLACES = 1 << 14  # at most, at which `indptr` is sampled
 
 
 class CSRStore(Store):
@@ -32,7 +33,10 @@ class CSRStore(Store):
         close: Callable[[], None] = lambda: None,
     ) -> None:
         self._data, self._indices, self._indptr = parts
-        super().__init__(name, shape, np.dtype(self._data.dtype), chunk=chunk)
+        stored_dtype, per_row = np.dtype(self._data.dtype), self._data.shape[0] / max(1, shape[0])
+        together = max(1, min(chunk, shape[0]))
+        footprint = Footprint.of_chunks(per_row, stored_dtype, together, index_bytes=_INDEX.itemsize)
+        super().__init__(name, shape, stored_dtype, chunk=chunk, footprint=footprint)
         self._close = close
         self._check_parts()
 
@@ -41,29 +45,19 @@ class CSRStore(Store):
         """The file and the files that it links to."""
         return (*super().files, *files_behind(self._data))
 
-    @property
-    def entries_per_row(self) -> float:
-        """Average number of stored entries per row."""
-        return self._data.shape[0] / self.shape[0]
-
-    @property
-    def bytes_per_row(self) -> float:
-        """Average bytes of a row in memory."""
-        return self.entries_per_row * (self.dtype.itemsize + 4) + 4
-
     def most_bytes(self, n_rows: int) -> float:
         """Return an upper bound on the bytes of `n_rows` consecutive rows: rows may differ much in length."""
         apart, entries = self._entries_before
         cells = min(-(-n_rows // apart) + 1, entries.size - 1)
         most = int(np.max(entries[cells:] - entries[:-cells]))
-        return most * (self.dtype.itemsize + 4) + 4 * n_rows
+        return most * (self.dtype.itemsize + _INDEX.itemsize) + _INDEX.itemsize * n_rows
 
     @cached_property
     def _entries_before(self) -> tuple[int, np.ndarray]:
         """A step in rows, and `indptr` sampled at every such step and at its end."""
         n_rows = self.shape[0]
-        apart = max(_FEWEST_ROWS, -(-n_rows // _PLACES))
-        step = apart * max(1, _AT_ONCE // apart)
+        apart = -(-n_rows // _PLACES)
+        step = apart * max(1, int(BYTES_AT_ONCE / (apart * np.dtype(np.int64).itemsize)))
         parts = [
             np.asarray(self._indptr[start : min(start + step, n_rows)])[::apart] for start in range(0, n_rows, step)
         ]

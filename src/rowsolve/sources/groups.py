@@ -51,23 +51,27 @@ def _open(file: str, root: Any, place: str, left_out: tuple[str, ...], close: Ca
         if not place and _is_csr(root):
             return _store(file, root, "", (), close)
         found = dict(_matrices(root, ""))
-        if not found:
-            raise StoreError(f"{file}: contains no dataset.")
-        there = ", ".join(f"{name} {_size(item)}" for name, item in found.items())
-        name = place.strip("/") or (OURS if OURS in found else next(iter(found)) if len(found) == 1 else "")
-        if not name:
-            raise StoreError(
-                f"{file}: contains several datasets, {there}. Choose one, as in {file}:/{next(iter(found))}."
-            )
-        table, _, columns = name.rpartition(":")
-        if name in found:
-            table, columns = name, ""
-        elif table not in found or not _is_table(found[table]):
-            raise StoreError(f"{file}: has no dataset {name!r}; there are {there}.")
+        table, columns = _choose(file, found, place.strip("/"))
         return _store(f"{file}:/{table}", found[table], columns, _columns_of(table, left_out), close)
     except BaseException:
         close()
         raise
+
+
+def _choose(file: str, found: dict[str, Any], place: str) -> tuple[str, str]:
+    """Return the name of the dataset at `place` and the columns that are selected, after validation."""
+    if not found:
+        raise StoreError(f"{file}: contains no dataset.")
+    there = ", ".join(f"{name} {_size(item)}" for name, item in found.items())
+    name = place or (OURS if OURS in found else next(iter(found)) if len(found) == 1 else "")
+    if not name:
+        raise StoreError(f"{file}: contains several datasets, {there}. Choose one, as in {file}:/{next(iter(found))}.")
+    if name in found:
+        return name, ""
+    table, _, columns = name.rpartition(":")
+    if table not in found or not _is_table(found[table]):
+        raise StoreError(f"{file}: has no dataset {name!r}; there are {there}.")
+    return table, columns
 
 
 def _matrices(group: Any, prefix: str) -> Iterator[tuple[str, Any]]:

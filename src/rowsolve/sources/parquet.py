@@ -4,28 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
+from enum import IntEnum
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from rowsolve.policy.thresholds import BLOCK_BYTES, COLUMN_BYTES, COPIES, PIECE_BYTES
 from rowsolve.sources.columns import numeric_columns
 from rowsolve.sources.store import StoreError, kept_dtype, library
 from rowsolve.sources.streams import Streamed, prefetched
 
 __all__ = ["ParquetStore"]
 
-_BYTES_OF_A_BATCH = 8 << 20  # larger batches take less time, but several times as much memory in Arrow
-_BYTES_OF_A_TILE = 2 << 20  # part of a batch that stays in the cache while it is transposed
-_BATCHES = 3  # in memory: one being read, one prefetched, one being transposed
 # Bytes that Arrow keeps allocated once it has read a large file, in all and per column (measured).
 _KEPT_BY_ARROW, _KEPT_FOR_A_COLUMN = 80e6, 80e3
-_BUFFER = 1 << 16  # bytes of a column that are read from the file at once
-_BYTES_OF_A_PAGE = 1 << 20  # decompressed, for most writers
 _PACKED = 4  # largest compression ratio of a dictionary of numbers that is to be expected
-_HEADER = 64  # bytes from the start of a page that hold its size
-_INT32, _STRUCTURE = 5, 12  # types of fields in the header
+
+
+class _Field(IntEnum):
+    """Types of fields in the header of a page (Thrift, compact protocol)."""
+
+    INT32 = 5
+    STRUCTURE = 12
 
 
 class ParquetStore(Streamed):
@@ -41,7 +44,9 @@ class ParquetStore(Streamed):
     ) -> None:
         parquet = library("pyarrow.parquet", "parquet", ".parquet")
         # Pages are read on demand, so that a row group need not fit in memory, and their checksums are verified.
-        self._file = parquet.ParquetFile(path, page_checksum_verification=True, pre_buffer=False, buffer_size=_BUFFER)
+        self._file = parquet.ParquetFile(
+            path, page_checksum_verification=True, pre_buffer=False, buffer_size=COLUMN_BYTES
+        )
         try:
             fields = _pick(str(path), self._file.schema_arrow, chosen, left_out)
             sizes = [self._file.metadata.row_group(i).num_rows for i in range(self._file.num_row_groups)]
@@ -56,17 +61,17 @@ class ParquetStore(Streamed):
             self._schema = _schema_of(columns, self.dtype)
             self._needs_no_cast = all(field.type == self._schema.field(field.name).type for field in fields)
             self._bytes_open = self._measure(path, int(np.argmax(sizes)))
+            self.footprint = replace(self.footprint, least_bytes=self._least_bytes())
         except BaseException:
             self._file.close()
             raise
 
-    @property
-    def least_bytes(self) -> float:
-        """Bytes of memory to read a batch of a row group, for which a page of each column is open."""
-        kept = _KEPT_BY_ARROW + _KEPT_FOR_A_COLUMN * self.shape[1]
-        kept = min(kept, 2.0 * self.shape[0] * self.bytes_per_row)
-        batches = min(_BATCHES * _BYTES_OF_A_BATCH, super().least_bytes)
-        return kept + batches + self._bytes_open + self.bytes_per_row
+    def _least_bytes(self) -> float:
+        """Return the bytes to read a batch; three are in memory: one being read, one prefetched, one transposed."""
+        kept, a_row = _KEPT_BY_ARROW + _KEPT_FOR_A_COLUMN * self.shape[1], self.footprint.bytes_per_row
+        kept = min(kept, 2.0 * self.shape[0] * a_row)
+        batches = min(COPIES * PIECE_BYTES, self.footprint.least_bytes)
+        return kept + batches + self._bytes_open + a_row
 
     def _measure(self, path: Path, group: int) -> float:
         """Return the bytes of the pages and dictionaries, decompressed, that are open while a row group is read."""
@@ -75,8 +80,8 @@ class ParquetStore(Streamed):
             for name in self._schema.names:
                 chunk = chunks.column(self._places[name])
                 file.seek(chunk.data_page_offset)
-                page = _bytes_of_page(file.read(_HEADER), self.stored_dtype.itemsize)
-                found += min(2 * _bytes_of_dictionary(chunk) + page + _BUFFER, 2.0 * chunk.total_uncompressed_size)
+                page = _bytes_of_page(file.peek(), self.stored_dtype.itemsize)
+                found += min(2 * _bytes_of_dictionary(chunk) + page + COLUMN_BYTES, 2.0 * chunk.total_uncompressed_size)
         return found
 
     def _find_nulls(self, columns: list[str]) -> list[str]:
@@ -115,7 +120,8 @@ class ParquetStore(Streamed):
         return self._starts[self._group_of(row)]
 
     def _blocks(self, row: int) -> Iterator[tuple[int, np.ndarray]]:
-        n_rows = max(1, int(_BYTES_OF_A_TILE / self.bytes_per_row))
+        n_rows = max(1, int(BLOCK_BYTES / self.footprint.bytes_per_row))
+        # A part of a batch stays in the cache while it is transposed.
         for first, batch in prefetched(self._batches(row)):
             for start in range(0, batch.num_rows, n_rows):
                 part = batch.slice(start, n_rows)
@@ -123,7 +129,7 @@ class ParquetStore(Streamed):
 
     def _batches(self, row: int) -> Iterator[tuple[int, Any]]:
         """Yield (first row, batch) of the given dtype, from the row group of `row` on."""
-        names, batch_size = self._schema.names, max(1, int(_BYTES_OF_A_BATCH / self.bytes_per_row))
+        names, batch_size = self._schema.names, max(1, int(PIECE_BYTES / self.footprint.bytes_per_row))
         # Row groups are read one by one, so that a damaged one does not prevent reading those before it.
         for group in range(self._group_of(row), self._file.num_row_groups):
             first = self._starts[group]
@@ -167,7 +173,7 @@ def _bytes_of_dictionary(chunk: Any) -> float:
         return 0.0
     packed = max(0, chunk.data_page_offset - chunk.dictionary_page_offset)
     rate = chunk.total_uncompressed_size / max(1, chunk.total_compressed_size)
-    return max(min(_PACKED * packed, _BYTES_OF_A_PAGE), rate * packed)
+    return max(min(_PACKED * packed, BLOCK_BYTES), rate * packed)
 
 
 def _bytes_of_page(header: bytes, itemsize: int) -> float:
@@ -178,12 +184,12 @@ def _bytes_of_page(header: bytes, itemsize: int) -> float:
     """
     found, at = [], 0
     with suppress(IndexError):
-        while header[at] & 15 == _INT32:
+        while header[at] & 15 == _Field.INT32:
             value, at = _varint(header, at + 1)
             found.append(value)
-        count = _varint(header, at + 2)[0] if header[at] & 15 == _STRUCTURE else 0
-        return float(max(found[1], min(count * itemsize, _BYTES_OF_A_PAGE)))
-    return float(_BYTES_OF_A_PAGE)
+        count = _varint(header, at + 2)[0] if header[at] & 15 == _Field.STRUCTURE else 0
+        return float(max(found[1], min(count * itemsize, BLOCK_BYTES)))
+    return float(BLOCK_BYTES)
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rowsolve.sources.columns import numeric_columns
-from rowsolve.sources.store import Store, StoreError, files_behind
+from rowsolve.sources.store import Store, StoreError, files_behind, output
 
 __all__ = ["NpyRecords", "RecordStore"]
 
@@ -37,7 +37,7 @@ class RecordStore(Store):
         return (*super().files, *files_behind(self._records))
 
     def _read(self, start: int, stop: int, out: np.ndarray | None) -> np.ndarray:
-        out, records = self._output(stop - start, out), np.asarray(self._records[start:stop])
+        out, records = output(self, stop - start, out), np.asarray(self._records[start:stop])
         for j, name in enumerate(self.columns or ()):
             out[:, j] = records[name]
         return out

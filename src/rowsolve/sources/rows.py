@@ -11,14 +11,13 @@ import numpy as np
 
 from rowsolve.kernels.rows import CSRRows, DenseRows, frozen, is_valid_csr
 from rowsolve.parallel.vectors import sum_of_squares
+from rowsolve.policy.thresholds import BYTES_AT_ONCE
 from rowsolve.sources.arrangement import Arrangement
 from rowsolve.sources.csr import canonical, checked_csr, is_sparse
-from rowsolve.sources.finite import Odd, first_not_finite, words_for
+from rowsolve.sources.finite import NotFinite, first_not_finite, words_for
 from rowsolve.sources.store import kept_dtype, precision
 
 __all__ = ["Source", "open_rows"]
-
-_BYTES_AT_ONCE = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -65,13 +64,13 @@ class Source:
 
         return sparse.csr_array(tuple(self.rows), shape=self.shape)
 
-    def first_not_finite(self) -> Odd | None:
+    def first_not_finite(self) -> NotFinite | None:
         """Return the first number that is not finite, None if there is none; all of them are checked."""
         return first_not_finite(self.rows.values if isinstance(self.rows, DenseRows) else self.rows)
 
     def not_finite(self, row: int, column: int, value: float) -> ValueError:
         """Return the exception to raise for a number that is not finite."""
-        words = words_for(self.name, self.column_names, Odd(row, column, value))
+        words = words_for(self.name, self.column_names, NotFinite(row, column, value))
         return ValueError(f"{words} Try removing or repairing such rows (and their entries of `b`).")
 
     @property
@@ -88,14 +87,10 @@ class Source:
         found = 0
         for part in self.rows:
             values = part.T if part.flags.f_contiguous else part
-            step = max(1, int(_BYTES_AT_ONCE * len(values) / max(1, values.nbytes)))
+            step = max(1, int(BYTES_AT_ONCE * len(values) / max(1, values.nbytes)))
             for start in range(0, len(values), step):
                 found = zlib.crc32(np.ascontiguousarray(values[start : start + step]).data, found)
         return f"{found:08x}"
-
-    def arranged(self, arrangement: Arrangement | None) -> Source:
-        """Return the same rows with what is known about their arrangement."""
-        return replace(self, arrangement=arrangement)
 
     def close(self) -> None:
         """Stop background work: there is none for rows in memory."""
@@ -160,6 +155,18 @@ def as_columns(
     array = _as_array(values.toarray() if hasattr(values, "toarray") else values, name)  # which may be sparse
     if array.ndim == 2 and 1 in array.shape and array.size == length:
         array = array.reshape(-1)  # a matrix of one column, as in MatrixMarket files
+    _check_shape(array, name, length, what)
+    columns = np.ascontiguousarray(array, dtype=float)
+    if check_finite and not math.isfinite(sum_of_squares(columns.reshape(-1))):
+        found = first_not_finite(columns)
+        if found is not None:
+            at = found.row if columns.ndim == 1 else (found.row, found.column)
+            file = f"{place}: " if place else ""
+            raise ValueError(f"{file}`{name}` must be finite: entry {at} is {found.value}.")
+    return columns, precision(array.dtype)
+
+
+def _check_shape(array: np.ndarray, name: str, length: int, what: str) -> None:
     if array.ndim not in (1, 2):
         raise ValueError(f"`{name}` must have one dimension, or two for several columns: got shape {array.shape}.")
     if array.ndim == 2 and array.shape[1] == 0:
@@ -167,14 +174,6 @@ def as_columns(
     if array.shape[0] != length:
         hint = f" Pass `{name}.T`." if array.ndim == 2 and array.shape[1] == length else ""
         raise ValueError(f"`{name}` must have one entry per {what}: expected {length}, got {array.shape[0]}.{hint}")
-    columns = np.ascontiguousarray(array, dtype=float)
-    if check_finite and not math.isfinite(sum_of_squares(columns.reshape(-1))):
-        odd = first_not_finite(columns)
-        if odd is not None:
-            at = odd.row if columns.ndim == 1 else (odd.row, odd.column)
-            file = f"{place}: " if place else ""
-            raise ValueError(f"{file}`{name}` must be finite: entry {at} is {odd.value}.")
-    return columns, precision(array.dtype)
 
 
 def as_vector(values: Any, name: str, length: int, what: str, *, place: str = "") -> tuple[np.ndarray, float]:

@@ -6,29 +6,71 @@ import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from rowsolve.sources.finite import Odd
+from rowsolve.policy.thresholds import BYTES_AT_ONCE, COPIES, GAP_BYTES
+from rowsolve.sources.finite import NotFinite
 
-__all__ = ["Store", "StoreError", "files_behind", "kept_dtype", "library", "precision"]
-
-
-_BYTES_APART = 1 << 15  # rows with smaller gaps are read in one go: a disk takes as long to skip the gap
-_BYTES_AT_ONCE = 1 << 22  # at most, of rows that are read in one go
+__all__ = [
+    "Footprint", "Store", "StoreError", "files_behind", "in_a_line", "kept_dtype", "last_written", "library",
+    "naming_errors", "output", "precision", "slices",
+]  # fmt: skip
 
 
 class StoreError(ValueError):
     """An error in a file; the message names the file."""
 
 
+@dataclass(frozen=True)
+class Footprint:
+    """What the rows of a store take, on average.
+
+    Attributes
+    ----------
+    entries_per_row : float
+        Stored entries of a row.
+    bytes_per_row : float
+        Bytes of a row in memory.
+    stored_bytes_per_row : float
+        Bytes of a row in the stored dtype, before compression.
+    least_bytes : float
+        Bytes of memory that the smallest read takes.
+    in_place : bool
+        Whether rows are read into an array without an intermediate copy.
+    """
+
+    entries_per_row: float
+    bytes_per_row: float
+    stored_bytes_per_row: float
+    least_bytes: float
+    in_place: bool = False
+
+    @classmethod
+    def of_chunks(
+        cls, entries_per_row: float, stored_dtype: np.dtype, chunk: int, *, index_bytes: float = 0.0
+    ) -> Footprint:
+        """Return the footprint of rows that are read in chunks, with indices of `index_bytes` if they are sparse."""
+        itemsize = np.dtype(kept_dtype(stored_dtype)).itemsize
+        bytes_per_row = entries_per_row * (itemsize + index_bytes) + index_bytes
+        stored = bytes_per_row * stored_dtype.itemsize / itemsize
+        return cls(entries_per_row, bytes_per_row, stored, COPIES * chunk * bytes_per_row)
+
+    def rows_in(self, n_bytes: float) -> int:
+        """Return the number of rows that take so many bytes of memory."""
+        return int(n_bytes / max(1.0, self.bytes_per_row))
+
+
 class Store(ABC):
     """A matrix in memory, in a file or from a callable. Not thread-safe.
+
+    A format implements `_read`, and may implement `_viewable`, `prefetch`, `whole` and `close`.
 
     Attributes
     ----------
@@ -47,8 +89,8 @@ class Store(ABC):
         Number of rows that are stored together: reads of whole chunks are fastest. 1 if the store has no chunks.
     ordered : bool
         Whether rows can only be read sequentially, so that going back means starting over.
-    in_place : bool
-        Whether rows are read into an array without an intermediate copy.
+    footprint : Footprint
+        The bytes of a row, and of the smallest read.
     columns : tuple of str or None
         The names of the columns, if any.
     rhs : ndarray or None
@@ -56,16 +98,15 @@ class Store(ABC):
     bytes_read : float
         Bytes read so far: numbers in their stored dtype, of whole chunks.
     checked : bool
-        Whether all numbers have been checked for NaN and infinity; `odd` is the first such number, if any.
-    odd : Odd or None
+        Whether opening it has read all numbers; `not_finite` is the first that is not finite, if any.
+    not_finite : NotFinite or None
     """
 
+    ordered: ClassVar[bool] = False
+    checked: ClassVar[bool] = False
     sparse: bool = False
-    ordered: bool = False
-    in_place: bool = False
     rhs: np.ndarray | None = None
-    checked: bool = False
-    odd: Odd | None = None
+    not_finite: NotFinite | None = None
 
     def __init__(
         self,
@@ -75,6 +116,7 @@ class Store(ABC):
         *,
         chunk: int = 1,
         columns: tuple[str, ...] | None = None,
+        footprint: Footprint | None = None,
     ) -> None:
         if len(shape) not in (1, 2):
             raise StoreError(f"{name}: expected one or two dimensions, got shape {shape}.")
@@ -90,58 +132,17 @@ class Store(ABC):
         self.dtype = np.dtype(kept_dtype(stored_dtype))
         self.chunk = max(1, min(chunk, shape[0]))
         self.columns = columns
+        self.footprint = footprint or Footprint.of_chunks(float(self.shape[1]), stored_dtype, self.chunk)
         self.bytes_read = 0.0
-        self.checked = self.checked or stored_dtype.kind != "f"  # integers are finite
-
-    @property
-    def written(self) -> int:
-        """The last modification of the file, or of any file in the folder, in nanoseconds; 0 for data in memory."""
-        return max((file.stat().st_mtime_ns for path in self._paths for file in (path, *path.rglob("*"))), default=0)
 
     @property
     def files(self) -> tuple[Path, ...]:
         """The files and folders that rows are read from; empty for data in memory."""
-        return self._paths
-
-    @property
-    def _paths(self) -> tuple[Path, ...]:
-        """The file or the folder that was opened."""
-        path = Path(self.name)
-        if not path.exists() and ":/" in self.name:
-            path = Path(self.name.rpartition(":/")[0])
-        return (path,) if path.exists() else ()
-
-    @property
-    def entries_per_row(self) -> float:
-        """Average number of stored entries per row."""
-        return float(self.shape[1])
-
-    @property
-    def bytes_per_row(self) -> float:
-        """Average bytes of a row in memory."""
-        return self.entries_per_row * self.dtype.itemsize
+        return _opened_paths(self.name)
 
     def most_bytes(self, n_rows: int) -> float:
         """Return an upper bound on the bytes of `n_rows` consecutive rows in memory, as far as it is known."""
-        return n_rows * self.bytes_per_row
-
-    @property
-    def stored_bytes_per_row(self) -> float:
-        """Average bytes of a row in the stored dtype, before compression."""
-        return self.bytes_per_row * self.stored_dtype.itemsize / self.dtype.itemsize
-
-    @property
-    def least_bytes(self) -> float:
-        """Bytes of memory that the smallest read takes.
-
-        A chunk is in memory compressed, decompressed, and as the result.
-        """
-        return 3 * self.chunk * self.bytes_per_row
-
-    @property
-    def eps(self) -> float:
-        """Relative precision of the stored numbers."""
-        return precision(self.stored_dtype)
+        return n_rows * self.footprint.bytes_per_row
 
     def read(self, start: int, stop: int, out: np.ndarray | None = None) -> Any:
         """Return rows `start` to `stop` (exclusive): an array in C order, or a CSR array if `sparse`.
@@ -156,8 +157,8 @@ class Store(ABC):
         if not 0 <= start <= stop <= self.shape[0]:
             raise IndexError(f"{self.name}: rows {start} to {stop} are out of range: there are {self.shape[0]} rows.")
         if out is not None:
-            self._check_out(stop - start, out)
-        with self._naming_errors(start, stop):
+            _check_out(self, stop - start, out)
+        with naming_errors(self.name, start, stop):
             rows = self._read(start, stop, out)
         self._count(start, stop)
         return rows
@@ -175,11 +176,6 @@ class Store(ABC):
         """Whether `view` can return rows without a copy."""
         return self._viewable(0) is not None
 
-    @property
-    def is_mapped(self) -> bool:
-        """Whether `whole` returns a memory map that needs no conversion."""
-        return False
-
     def _viewable(self, stop: int) -> Any:  # noqa: ARG002  most stores have no views
         """Return an array of all rows, of which those before `stop` can be accessed safely; None if there is none."""
         return None
@@ -191,24 +187,19 @@ class Store(ABC):
         """Add rows `start` to `stop`, rounded to whole chunks, to `bytes_read`."""
         if stop > start:
             first, last = start // self.chunk * self.chunk, min(-(-stop // self.chunk) * self.chunk, self.shape[0])
-            self.bytes_read += (last - first) * self.stored_bytes_per_row
-
-    def add_bytes(self, before: float) -> None:
-        """Add the bytes that an earlier run has read to `bytes_read`."""
-        self.bytes_read += before
+            self.bytes_read += (last - first) * self.footprint.stored_bytes_per_row
 
     def take(self, order: np.ndarray) -> Any:
         """Return the rows with these indices, in this order; each chunk is read once."""
         rows = self._viewable(self.shape[0])
         if rows is not None:
-            self.bytes_read += order.size * self.stored_bytes_per_row
+            self.bytes_read += order.size * self.footprint.stored_bytes_per_row
             return rows[order]
-        by_number = np.argsort(order, kind="stable")
+        by_number, found = np.argsort(order, kind="stable"), self.footprint
         numbers = order[by_number]
-        apart = max(self.chunk, int(_BYTES_APART / max(1.0, self.bytes_per_row)))
-        together = self.chunk * self.bytes_per_row if self.in_place else self.least_bytes / 3
-        most = max(1, int(max(_BYTES_AT_ONCE, together) / max(1.0, self.bytes_per_row)))
-        edges = _runs(numbers, apart, most)
+        together = self.chunk * found.bytes_per_row if found.in_place else found.least_bytes / COPIES
+        most = max(1, found.rows_in(max(BYTES_AT_ONCE, together)))
+        edges = _runs(numbers, max(self.chunk, found.rows_in(GAP_BYTES)), most)
         parts = []
         out = None if self.sparse else np.empty((order.size, self.shape[1]), self.dtype)
         for a, z in pairwise(edges):
@@ -226,11 +217,6 @@ class Store(ABC):
         place[by_number] = np.arange(order.size)
         none = sparse.csr_array((0, self.shape[1]), dtype=self.dtype)
         return sparse.vstack([none, *parts], format="csr", dtype=self.dtype)[place]
-
-    def pieces(self, n_rows: int) -> Iterator[tuple[int, int]]:
-        """Yield the start and the stop of consecutive pieces of `n_rows` rows; the last one may be smaller."""
-        for start in range(0, self.shape[0], n_rows):
-            yield start, min(start + n_rows, self.shape[0])
 
     def whole(self) -> Any:
         """Return all rows, in the stored dtype if the store is an array; a vector has one dimension."""
@@ -250,29 +236,39 @@ class Store(ABC):
     def _read(self, start: int, stop: int, out: np.ndarray | None) -> Any:
         """Implement `read` for valid arguments; may raise any exception."""
 
-    @contextmanager
-    def _naming_errors(self, start: int, stop: int) -> Iterator[None]:
-        """Turn the exceptions of libraries into a StoreError that names the file and the rows."""
-        try:
-            yield
-        except (StoreError, MemoryError):
-            raise
-        except Exception as error:
-            raise StoreError(
-                f"{self.name}: rows {start} to {stop} cannot be read (damaged, or cut short): {in_a_line(error)}"
-            ) from error
 
-    def _check_out(self, n_rows: int, out: np.ndarray) -> None:
-        if self.sparse:
-            raise TypeError(f"{self.name}: is sparse, so its rows cannot be read into an array: `out` must be None.")
-        if out.shape != (n_rows, self.shape[1]) or out.dtype != self.dtype or not out.flags.c_contiguous:
-            raise ValueError(
-                f"`out` must have shape {(n_rows, self.shape[1])} and dtype {self.dtype} in C order, "
-                f"got {out.shape} and {out.dtype}."
-            )
+@contextmanager
+def naming_errors(name: str, start: int, stop: int) -> Iterator[None]:
+    """Turn the exceptions of libraries into a StoreError that names the file and the rows."""
+    try:
+        yield
+    except (StoreError, MemoryError):
+        raise
+    except Exception as error:
+        raise StoreError(
+            f"{name}: rows {start} to {stop} cannot be read (damaged, or cut short): {in_a_line(error)}"
+        ) from error
 
-    def _output(self, n_rows: int, out: np.ndarray | None) -> np.ndarray:
-        return np.empty((n_rows, self.shape[1]), self.dtype) if out is None else out
+
+def _check_out(store: Store, n_rows: int, out: np.ndarray) -> None:
+    if store.sparse:
+        raise TypeError(f"{store.name}: is sparse, so its rows cannot be read into an array: `out` must be None.")
+    shape = (n_rows, store.shape[1])
+    if out.shape != shape or out.dtype != store.dtype or not out.flags.c_contiguous:
+        raise ValueError(
+            f"`out` must have shape {shape} and dtype {store.dtype} in C order, got {out.shape} and {out.dtype}."
+        )
+
+
+def output(store: Store, n_rows: int, out: np.ndarray | None) -> np.ndarray:
+    """Return `out`, or a new array for `n_rows` rows of `store`."""
+    return np.empty((n_rows, store.shape[1]), store.dtype) if out is None else out
+
+
+def slices(n_rows: int, size: int) -> Iterator[tuple[int, int]]:
+    """Yield the start and the stop of consecutive slices of `size` rows; the last one may be smaller."""
+    for start in range(0, n_rows, size):
+        yield start, min(start + size, n_rows)
 
 
 def _runs(numbers: np.ndarray, apart: int, most: int) -> np.ndarray:
@@ -284,6 +280,20 @@ def _runs(numbers: np.ndarray, apart: int, most: int) -> np.ndarray:
             reach = int(np.searchsorted(numbers, numbers[edges[-1]] + most))
             edges.append(min(stop, max(reach, edges[-1] + 1)))
     return np.array(edges)
+
+
+def _opened_paths(name: str) -> tuple[Path, ...]:
+    """Return the file or the folder that the name of a store refers to; nothing for data in memory."""
+    path = Path(name)
+    if not path.exists() and ":/" in name:
+        path = Path(name.rpartition(":/")[0])
+    return (path,) if path.exists() else ()
+
+
+def last_written(store: Store) -> int:
+    """Return the last modification of the file, or of any file in the folder, in nanoseconds; 0 for data in memory."""
+    files = (file for path in _opened_paths(store.name) for file in (path, *path.rglob("*")))
+    return max((file.stat().st_mtime_ns for file in files), default=0)
 
 
 def files_behind(array: Any) -> tuple[Path, ...]:

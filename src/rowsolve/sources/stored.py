@@ -6,30 +6,27 @@ import threading
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
 import numpy as np
 
 from rowsolve.kernels.rows import CSRRows, DenseRows, frozen
-from rowsolve.sources.arrangement import Arrangement
+from rowsolve.policy.thresholds import (
+    BYTES_AT_ONCE,
+    CHUNK_BYTES,
+    CHUNKS_IN_MEMORY,
+    COPIES,
+    FEWEST_ROWS,
+    PIECE_BYTES,
+    TALL,
+    VECTORS,
+)
 from rowsolve.sources.rows import Source
-from rowsolve.sources.store import Store
+from rowsolve.sources.store import Store, last_written, precision, slices
 
-__all__ = ["Memory", "StoredRows", "memory_for"]
-
-_CHUNK = 64e6  # bytes of a chunk: larger ones are not read faster
-_ROWS_OF_A_CHUNK = 2  # times p rows, at least, if memory allows: fewer rows carry little information about x
-_PIECE = 8e6  # bytes of a piece of a sequential pass: takes less memory than a chunk, and about the same time in all
-_AT_ONCE = 4e6  # bytes that are read in one call, at most
-_COPIES = 3  # of these: compressed, decompressed, and as the result of a library
-_FETCHED = 32e6  # bytes of scattered rows that are read together
-_WALKS = 2  # passes that may be active at the same time: a full check may start while a chunk is in use
-_BUFFERS = 2  # per pass: one in use, one being filled
-_SPARSE_COPIES = 3  # of sparse rows while they are read
-_VECTORS = 64  # of p numbers, per thread and right-hand side, in the workspace of methods
-_FEWEST_ROWS = 16
+__all__ = ["Memory", "StoredRows", "memory_for", "open_stored"]
 
 
 @dataclass(frozen=True)
@@ -59,7 +56,7 @@ class Memory:
 
     def words(self, store: Store) -> str:
         """Return a description of how the rows will be read."""
-        n_chunks, size = -(-store.shape[0] // self.chunk), self.chunk * store.stored_bytes_per_row
+        n_chunks, size = -(-store.shape[0] // self.chunk), self.chunk * store.footprint.stored_bytes_per_row
         used = (self.fixed + self.buffers) / 1e6
         return (
             f"Reading {store.name} in {n_chunks:,} chunks of {size / 1e6:.3g} MB"
@@ -71,20 +68,20 @@ class Memory:
 def memory_for(store: Store, n_rhs: int, allowed: float, threads: int) -> Memory:
     """Return how to use the bytes `allowed`; raise ValueError, with the smallest sufficient number, if too few."""
     n, p = store.shape
-    views = store.has_views
-    fixed = n * (8.0 * n_rhs + 1.0) + 8.0 * _VECTORS * p * threads * (n_rhs + 1) + (0.0 if views else store.least_bytes)
-    copies = 1 if views else _WALKS * _BUFFERS * (_SPARSE_COPIES if store.sparse else 1)
-    least_rows = min(n, _FEWEST_ROWS)
-    least = fixed + 2.0 * copies * least_rows * store.bytes_per_row
+    views, found, a_row = store.has_views, store.footprint, store.footprint.bytes_per_row
+    fixed = n * (8.0 * n_rhs + 1.0) + 8.0 * VECTORS * p * threads * (n_rhs + 1) + (0.0 if views else found.least_bytes)
+    copies = 1 if views else CHUNKS_IN_MEMORY * (COPIES if store.sparse else 1)
+    least_rows = min(n, FEWEST_ROWS)
+    least = fixed + 2.0 * copies * least_rows * a_row
     if least > allowed:
         raise ValueError(
             f"{allowed / 1e6:.4g} MB of memory are not enough for {store.name}: b, vectors, and the smallest read take "
             f"{fixed / 1e6:.3g} MB. Allow {np.ceil(least / 1e6):,.0f} MB."
         )
-    at_once = 0.0 if views else min(_AT_ONCE, (allowed - fixed) / 32.0)
-    fixed += 0.0 if store.in_place else _COPIES * at_once
-    wanted = max(_CHUNK, _ROWS_OF_A_CHUNK * p * store.bytes_per_row)
-    rows = int(min(n, wanted / store.bytes_per_row, (allowed - fixed) / (2.0 * copies * store.bytes_per_row)))
+    at_once = 0.0 if views else min(BYTES_AT_ONCE, (allowed - fixed) / 32.0)
+    fixed += 0.0 if found.in_place else COPIES * at_once
+    wanted = max(CHUNK_BYTES, TALL * p * a_row)
+    rows = int(min(n, wanted / a_row, (allowed - fixed) / (2.0 * copies * a_row)))
     chunk = max(least_rows, rows // store.chunk * store.chunk if rows >= store.chunk else rows)
     while chunk > least_rows and not views and copies * store.most_bytes(chunk) > (allowed - fixed) / 2:
         chunk = max(least_rows, chunk // 2)
@@ -92,30 +89,17 @@ def memory_for(store: Store, n_rhs: int, allowed: float, threads: int) -> Memory
     return Memory(allowed, fixed, buffers, allowed - fixed - buffers, chunk, at_once, views)
 
 
+@dataclass(frozen=True)
 class StoredRows(Source):
     """The rows of a `Store` as a `Source`; its attribute `rows` is empty and only has the right type."""
 
-    store: Store
-    memory: Memory
-
-    def __init__(self, store: Store, memory: Memory, arrangement: Arrangement | None = None) -> None:
-        none = _kind_of(store, None)
-        super().__init__(
-            none, store.shape, store.entries_per_row, store.eps, arrangement,
-            name=store.name, column_names=store.columns, checked=store.checked,
-        )  # fmt: skip
-        own = {"store": store, "memory": memory, "_lock": threading.Lock(), "_walks": weakref.WeakSet()}
-        for name, value in own.items():
-            object.__setattr__(self, name, value)  # the dataclass is frozen
-
-    def arranged(self, arrangement: Arrangement | None) -> StoredRows:
-        """Return the same rows with what is known about their arrangement."""
-        return StoredRows(self.store, self.memory, arrangement)
+    store: Store = field(kw_only=True)
+    memory: Memory = field(kw_only=True)
+    prefetcher: Prefetcher = field(kw_only=True)
 
     def close(self) -> None:
         """Stop all passes and their threads, also those that were not finished."""
-        for walk in list(self._walks):  # type: ignore[attr-defined]
-            walk.close()
+        self.prefetcher.close()
 
     def make_sure(self) -> None:
         """Raise StoreError if a mapped file was truncated, as accessing its rows would kill the process."""
@@ -130,7 +114,7 @@ class StoredRows(Source):
     @property
     def stamp(self) -> str:
         """The size of a chunk and the last modification of the file, which identify the rows."""
-        return f"{self.memory.chunk} {self.store.written}"
+        return f"{self.memory.chunk} {last_written(self.store)}"
 
     def row(self, i: int) -> np.ndarray:
         """Return row `i` as a dense float64 array."""
@@ -138,9 +122,9 @@ class StoredRows(Source):
 
     def fetch(self, numbers: np.ndarray) -> Source:
         """Return the rows with these indices, in memory."""
-        with self._lock:  # type: ignore[attr-defined]
+        with self.prefetcher.lock:
             found = self.store.take(numbers)
-        return self._source(found)
+        return _in_memory(self.store, found)
 
     def take(self, order: np.ndarray, weights: np.ndarray) -> Source:
         """Return a copy of the rows in `order`, each multiplied by its weight, in float64."""
@@ -152,15 +136,12 @@ class StoredRows(Source):
 
     def batches(self, n_rows: int) -> Iterator[tuple[int, int]]:
         """Yield the start and stop of consecutive parts of a list of `n_rows` rows, each of which fits in memory."""
-        for start in range(0, n_rows, self.rows_at_once):
-            yield start, min(start + self.rows_at_once, n_rows)
+        return slices(n_rows, self.rows_at_once)
 
     @property
     def rows_at_once(self) -> int:
         """The number of scattered rows that are in memory at once."""
-        return max(
-            _FEWEST_ROWS, int(min(_FETCHED, self.memory.workspace_bytes / 8.0) / max(1.0, self.store.bytes_per_row))
-        )
+        return max(FEWEST_ROWS, self.store.footprint.rows_in(min(CHUNK_BYTES, self.memory.workspace_bytes / 8.0)))
 
     def endless(self, seed: int, first: int, in_order: bool) -> Iterator[tuple[int, Source]]:
         """Yield chunks without end, from number `first` on: pass after pass, each in a random order given by `seed`.
@@ -176,7 +157,7 @@ class StoredRows(Source):
                     order = np.random.default_rng([seed, turn // n]).permutation(n)
                 yield int(order[turn % n])
 
-        return self.walk(chunks())
+        return self.prefetcher.walk(chunks(), self.memory.chunk)
 
     @property
     def rows_of_a_piece(self) -> int:
@@ -184,36 +165,62 @@ class StoredRows(Source):
 
         It is at most that of a chunk, unless more rows are stored together, which would else be read several times.
         """
-        memory, stored, a_row = self.memory, self.store.chunk, self.store.bytes_per_row
+        memory, stored, a_row = self.memory, self.store.chunk, self.store.footprint.bytes_per_row
         if memory.views or self.store.sparse:
             return memory.chunk
-        wanted = max(_PIECE / a_row, _ROWS_OF_A_CHUNK * self.shape[1])
+        wanted = max(PIECE_BYTES / a_row, TALL * self.shape[1])
         rows = max(1, int(wanted / stored)) * stored
-        fits = _BUFFERS * rows * a_row <= (memory.buffers + memory.workspace_bytes) / 2.0
+        fits = 2 * rows * a_row <= (memory.buffers + memory.workspace_bytes) / 2.0  # one in use, one being filled
         return min(rows, self.shape[0]) if fits else min(rows, memory.chunk)
 
     def in_order(self, skip: int) -> Iterator[tuple[int, Source]]:
         """Yield all rows once, in pieces of `rows_of_a_piece`, except for the first `skip` pieces."""
         size = self.rows_of_a_piece
-        return self.walk(iter(range(skip, -(-self.shape[0] // size))), size)
+        return self.prefetcher.walk(iter(range(skip, -(-self.shape[0] // size))), size)
 
-    def walk(self, chunks: Iterator[int], size: int | None = None) -> Iterator[tuple[int, Source]]:
-        """Yield (first row, rows in memory) for these chunks, which have `size` rows if given.
 
-        The next chunk is prefetched into the buffer of the previous one, which must not be used any more.
+def open_stored(store: Store, memory: Memory) -> StoredRows:
+    """Return the rows of `store`, read within the limits of `memory`."""
+    return StoredRows(
+        _kind_of(store, None), store.shape, store.footprint.entries_per_row, precision(store.stored_dtype),
+        name=store.name, column_names=store.columns, checked=store.checked or store.stored_dtype.kind != "f",
+        store=store, memory=memory, prefetcher=Prefetcher(store, memory),
+    )  # fmt: skip
+
+
+class Prefetcher:
+    """Reads chunks of a store, each in the background while the previous one is used.
+
+    Attributes
+    ----------
+    lock : Lock
+        Held while rows are read: a store is not thread-safe.
+    """
+
+    def __init__(self, store: Store, memory: Memory) -> None:
+        self._store, self._memory = store, memory
+        self.lock = threading.Lock()
+        self._walks: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def walk(self, chunks: Iterator[int], size: int) -> Iterator[tuple[int, Source]]:
+        """Yield (first row, rows in memory) for these chunks of `size` rows.
+
+        The next chunk is read into the buffer of the previous one, which must not be used any more.
         """
-        walk = self._walk(chunks, self.memory.chunk if size is None else size)
-        self._walks.add(walk)  # type: ignore[attr-defined]
+        n = self._store.shape[0]
+        places = ((c * size, min((c + 1) * size, n)) for c in chunks)
+        walk = self._views(places) if self._memory.views else self._copies(places, size)
+        self._walks.add(walk)
         return walk
 
-    def _walk(self, chunks: Iterator[int], size: int) -> Iterator[tuple[int, Source]]:
-        n = self.shape[0]
-        places = ((c * size, min((c + 1) * size, n)) for c in chunks)
-        if self.memory.views:
-            yield from self._walk_views(places)
-            return
+    def close(self) -> None:
+        """Stop all walks and their threads."""
+        for walk in list(self._walks):
+            walk.close()
+
+    def _copies(self, places: Iterator[tuple[int, int]], size: int) -> Iterator[tuple[int, Source]]:
         with ThreadPoolExecutor(1, thread_name_prefix="rowsolve-reader") as reader:
-            filler = _Filler(self.store, self._lock, self.memory.at_once, size)  # type: ignore[attr-defined]
+            filler = _Filler(self._store, self.lock, self._memory.at_once, size)
             place, coming = next(places, None), None
             try:
                 coming = reader.submit(filler.fill, *place) if place else None
@@ -221,21 +228,18 @@ class StoredRows(Source):
                     found, start = coming.result(), place[0]  # type: ignore[index]
                     place = next(places, None)
                     coming = reader.submit(filler.fill, *place) if place else None
-                    yield start, self._source(found)
+                    yield start, _in_memory(self._store, found)
             finally:
                 filler.stop(coming)
 
-    def _walk_views(self, places: Iterator[tuple[int, int]]) -> Iterator[tuple[int, Source]]:
+    def _views(self, places: Iterator[tuple[int, int]]) -> Iterator[tuple[int, Source]]:
         place = next(places, None)
         while place is not None:
-            rows, start = self.store.view(*place), place[0]
+            rows, start = self._store.view(*place), place[0]
             place = next(places, None)
             if place is not None:
-                self.store.prefetch(*place)
-            yield start, self._source(rows)
-
-    def _source(self, found: Any) -> Source:
-        return Source(_kind_of(self.store, found), found.shape, self.entries_per_row, self.eps)
+                self._store.prefetch(*place)
+            yield start, _in_memory(self._store, rows)
 
 
 class _Filler:
@@ -243,10 +247,10 @@ class _Filler:
 
     def __init__(self, store: Store, lock: threading.Lock, at_once: float, size: int) -> None:
         self._store, self._lock = store, lock
-        rows = int(at_once / max(1.0, store.bytes_per_row)) // store.chunk * store.chunk
+        rows = store.footprint.rows_in(at_once) // store.chunk * store.chunk
         self._step = max(rows, store.chunk)
         shape = (min(size, store.shape[0]), store.shape[1])
-        self._buffers = [] if store.sparse else [np.empty(shape, store.dtype) for _ in range(_BUFFERS)]
+        self._buffers = () if store.sparse else (np.empty(shape, store.dtype), np.empty(shape, store.dtype))
         self._turn, self._stopped = 0, False
 
     def fill(self, start: int, stop: int) -> Any:
@@ -268,6 +272,12 @@ class _Filler:
         self._stopped = True
         if coming is not None:
             coming.cancel()
+
+
+def _in_memory(store: Store, found: Any) -> Source:
+    """Return rows that were read."""
+    per_row = store.footprint.entries_per_row
+    return Source(_kind_of(store, found), found.shape, per_row, precision(store.stored_dtype))
 
 
 def _kind_of(store: Store, found: Any) -> DenseRows | CSRRows:

@@ -14,7 +14,7 @@ from rowsolve.kernels.rows import frozen
 from rowsolve.kernels.turned import turn
 from rowsolve.sources.csr import canonical, checked_csr, is_sparse
 from rowsolve.sources.finite import first_not_finite
-from rowsolve.sources.store import Store, StoreError
+from rowsolve.sources.store import Footprint, Store, StoreError, output
 
 __all__ = ["Chunks", "Streamed", "prefetched"]
 
@@ -46,7 +46,7 @@ class Streamed(Store):
             none = sparse.csr_array((0, self.shape[1]), dtype=self.dtype)
             rows = (block[first:last] for block, first, last in parts)
             return sparse.vstack([none, *rows], format="csr", dtype=self.dtype)
-        out = self._output(stop - start, out)
+        out = output(self, stop - start, out)
         filled = 0
         for block, first, last in parts:
             place = out[filled : filled + last - first]
@@ -82,7 +82,7 @@ class Streamed(Store):
     def _advance(self) -> None:
         found = next(self._to_come, None)
         if found is not None:
-            self.bytes_read += found[1].shape[0] * self.stored_bytes_per_row
+            self.bytes_read += found[1].shape[0] * self.footprint.stored_bytes_per_row
         else:
             raise StoreError(f"{self.name}: has fewer rows than the {self.shape[0]} it had when it was opened.")
         self._first, self._block = found
@@ -120,21 +120,18 @@ class Chunks(Streamed):
             n_columns = n_columns or A.shape[1]
             if A.shape[1] != n_columns:
                 raise StoreError(f"{name}: chunk {number} has {A.shape[1]} columns, but chunk 0 has {n_columns}.")
-            if self.odd is None and (odd := first_not_finite(A)):
-                self.odd = odd._replace(row=n_rows + odd.row)
+            if self.not_finite is None and (found := first_not_finite(A)):
+                self.not_finite = found._replace(row=n_rows + found.row)
             n_rows, largest = n_rows + A.shape[0], max(largest, A.shape[0])
             n_entries += A.nnz if is_sparse(A) else A.size
             self.sparse = is_sparse(A) if number == 0 else self.sparse and is_sparse(A)
             dtypes.append(A.dtype if A.dtype.kind == "f" else np.dtype(np.float64))
             sides.append(np.asarray(b))
-        super().__init__(name, (n_rows, n_columns), np.result_type(*dtypes), chunk=largest)
-        self._n_entries = n_entries
+        stored_dtype = np.result_type(*dtypes)
+        per_row = n_entries / max(1, n_rows) if self.sparse else float(n_columns)
+        footprint = Footprint.of_chunks(per_row, stored_dtype, largest)
+        super().__init__(name, (n_rows, n_columns), stored_dtype, chunk=largest, footprint=footprint)
         self.rhs = np.concatenate(sides)
-
-    @property
-    def entries_per_row(self) -> float:
-        """Average number of stored entries per row."""
-        return self._n_entries / self.shape[0] if self.sparse else float(self.shape[1])
 
     def _nearest(self, row: int) -> int:  # noqa: ARG002  reading can only start at the first row
         return 0

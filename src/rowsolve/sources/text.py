@@ -7,11 +7,13 @@ import io
 import math
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from rowsolve.policy.thresholds import BLOCK_BYTES
 from rowsolve.sources.columns import choose_words, listed, wanted_columns
 from rowsolve.sources.finite import column_words
 from rowsolve.sources.store import StoreError
@@ -19,7 +21,6 @@ from rowsolve.sources.streams import Streamed
 
 __all__ = ["CSVStore"]
 
-_BYTES_OF_A_BLOCK = 1 << 20
 _MARK = b"\xef\xbb\xbf"  # byte order mark, with which spreadsheets begin a file
 
 
@@ -59,17 +60,15 @@ class CSVStore(Streamed):
             columns = None if self._names is None else tuple(self._names[j] for j in self._picked)
             shape = (n_rows, len(self._picked))
             super().__init__(self.name, shape, np.dtype(float), chunk=-(-n_rows // len(self._index)), columns=columns)
+            # A block is in memory as text, as lines, and as numbers, which may take four times as much as the text.
+            least = 5.0 * max(block.n_bytes for block in self._index)
+            self.footprint = replace(self.footprint, least_bytes=least)
             wrong = self._wrong(number, line)
             if wrong:
                 raise StoreError(wrong)
         except BaseException:
             self._file.close()
             raise
-
-    @property
-    def least_bytes(self) -> float:
-        """A block is in memory as text, as lines, and as numbers, which may take four times as much as the text."""
-        return 5.0 * max(block.n_bytes for block in self._index)
 
     def _skip_names(self) -> tuple[str, ...] | None:
         """Seek to the first line of numbers; return the names in the header row, if there is one."""
@@ -106,7 +105,7 @@ class CSVStore(Streamed):
     def _find_blocks(self) -> Iterator[_Block]:
         """Read the file once and yield the blocks that hold rows."""
         offset, row, line = self._file.tell(), 0, self._n_skipped + 1
-        while lines := self._file.read(_BYTES_OF_A_BLOCK):
+        while lines := self._file.read(BLOCK_BYTES):
             lines += self._file.readline()  # up to the end of a line
             all_lines = lines.splitlines()
             n_rows = len(all_lines) - sum(1 for one in all_lines if not one.strip())
@@ -163,20 +162,22 @@ class CSVStore(Streamed):
         expected = f"{place}: expected numbers separated by commas"
         if len(fields) != self._n_fields:
             return f"{expected}, {self._n_fields} of them as in the previous lines, got {len(fields)}."
-        empty = [j for j in self._picked if not fields[j].strip()]
         text = [j for j in self._picked if fields[j].strip() and not _is_number(fields[j])]
-        if text and self._n_fields == 1:
-            hint = " Replace semicolons and tabs by commas." if b";" in line or b"\t" in line else ""
-            return f"{expected}, got {fields[0].strip()!r}.{hint}"
         if text:
-            got = [f"{fields[j].strip()!r} in {column_words(self._names, j)}" for j in text]
-            return f"{expected}, got {listed(got)}. {self._how_to_choose(fields)}"
+            return f"{expected}, got {self._words_for_text(fields, text)}"
+        empty = [column_words(self._names, j) for j in self._picked if not fields[j].strip()]
         if empty and not self._allow_nan:
-            columns = listed([column_words(self._names, j) for j in empty])
-            return (
-                f"{place}: {columns} {'has' if len(empty) == 1 else 'have'} no value: fill it in, or remove such lines."
-            )
+            have = "has" if len(empty) == 1 else "have"
+            return f"{place}: {listed(empty)} {have} no value: fill it in, or remove such lines."
         return ""
+
+    def _words_for_text(self, fields: Sequence[str], text: Sequence[int]) -> str:
+        """Return the end of the error message for a line with `text` in these columns."""
+        if self._n_fields > 1:
+            got = [f"{fields[j].strip()!r} in {column_words(self._names, j)}" for j in text]
+            return f"{listed(got)}. {self._how_to_choose(fields)}"
+        hint = " Replace semicolons and tabs by commas." if ";" in fields[0] or "\t" in fields[0] else ""
+        return f"{fields[0].strip()!r}.{hint}"
 
     def _how_to_choose(self, fields: Sequence[str]) -> str:
         if self._names is None:

@@ -10,12 +10,13 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from rowsolve.policy.thresholds import BLOCK_BYTES
 from rowsolve.sources.groups import N_CHUNKS, OURS
 from rowsolve.sources.store import library
 
 __all__ = ["WRITERS", "Layout", "NpyWriter", "Writer"]
 
-_NUMBERS_OF_A_CHUNK = 1 << 17  # of a vector: 1 MB
+_NUMBERS_OF_A_CHUNK = BLOCK_BYTES // np.dtype(float).itemsize  # of a vector
 
 
 class Layout(NamedTuple):
