@@ -10,12 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from rowsolve.policy.thresholds import COLUMN_BYTES, COPIES
+from rowsolve.policy.thresholds import COLUMN_BYTES, COPIES, PIECE_BYTES
 from rowsolve.sources.store import Store, StoreError, files_behind, naming_errors, output
 
 __all__ = ["ArrayStore", "MappedStore", "NpyStore", "is_mapped"]
-
-_BYTES_OF_ZARR = 16e6  # of the chunks that Zarr reads together, unless a single one is larger
 
 
 class ArrayStore(Store):
@@ -41,9 +39,9 @@ class ArrayStore(Store):
 
     @property
     def _columns_at_once(self) -> int:
-        """The number of columns that are read together: a multiple of the width of a chunk."""
+        """The number of columns that Zarr reads together: a multiple of the width of a chunk."""
         width = int(self._array.chunks[1])
-        at_once = int(_BYTES_OF_ZARR / (self.chunk * width * self.stored_dtype.itemsize))
+        at_once = int(PIECE_BYTES / (self.chunk * width * self.stored_dtype.itemsize))
         return min(self.shape[1], max(1, at_once) * width)
 
     def _read(self, start: int, stop: int, out: np.ndarray | None) -> np.ndarray:

@@ -21,7 +21,7 @@ from rowsolve.policy.thresholds import (
     FEWEST_ROWS,
     PIECE_BYTES,
     TALL,
-    VECTORS,
+    WORKSPACE_VECTORS,
 )
 from rowsolve.sources.rows import Source
 from rowsolve.sources.store import Store, last_written, precision, slices
@@ -69,7 +69,8 @@ def memory_for(store: Store, n_rhs: int, allowed: float, threads: int) -> Memory
     """Return how to use the bytes `allowed`; raise ValueError, with the smallest sufficient number, if too few."""
     n, p = store.shape
     views, found, a_row = store.has_views, store.footprint, store.footprint.bytes_per_row
-    fixed = n * (8.0 * n_rhs + 1.0) + 8.0 * VECTORS * p * threads * (n_rhs + 1) + (0.0 if views else found.least_bytes)
+    vectors = 8.0 * WORKSPACE_VECTORS * p * threads * (n_rhs + 1)
+    fixed = n * (8.0 * n_rhs + 1.0) + vectors + (0.0 if views else found.least_bytes)
     copies = 1 if views else CHUNKS_IN_MEMORY * (COPIES if store.sparse else 1)
     least_rows = min(n, FEWEST_ROWS)
     least = fixed + 2.0 * copies * least_rows * a_row
