@@ -204,7 +204,7 @@ def next_turns() -> dict[str, list[Turn]]:
                 f"largest residual is above {wild} times the median, or the root mean square of all residuals is above "
                 f"{limits.HEAVY:g} times the median (and {limits.CLEAN:g} of that of b); not with `damp` or "
                 f"`bounds`, nor if n < {tall} p",
-                "`quantile`", "'quantile' looked for a solution without them",
+                "`quantile`", "'quantile' searched for a solution without them",
                 f"outliers='drop', and a few\nresiduals above {wild} x the median",
             ),
         ],

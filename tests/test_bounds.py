@@ -82,7 +82,7 @@ def test_refined__agrees_with_scipy(sides, kind, store):
         assert error <= 2e-8
         assert error / 5 <= solution.error_estimate or error < 1e-9
         assert is_optimal(A, b, solution.x, low, high)
-        assert "This is the least-squares solution within the bounds" in solution.message
+        assert "x is the least-squares solution within the bounds" in solution.message
 
 
 @pytest.mark.parametrize("condition", [1e2, 1e4])
@@ -351,7 +351,7 @@ def test_other_methods__raise_value_error(name):
         ((INF, INF), ValueError, r"`bounds` are infeasible for entry 0 of x: from inf to inf\."),
         (([0, 0, 0], 1), ValueError, r"the lower bound .* one entry per column of `A`, 4: got shape \(3,\)"),
         ((0, np.ones((4, 1))), ValueError, r"the upper bound .* got shape \(4, 1\)"),
-        ((0, [1, np.nan, 1, 1]), ValueError, r"`bounds` must not be NaN: the upper bound of entry 1 is\."),
+        ((0, [1, np.nan, 1, 1]), ValueError, r"`bounds` must not be NaN, but the upper bound of entry 1 is\."),
         (("low", 1), TypeError, r"the lower bound must be a number or an array of numbers, got 'low'"),
     ],
 )

@@ -97,7 +97,7 @@ def test_rank__of_values_without_a_gap_is_reported():
     U, V = (np.linalg.qr(np.random.default_rng(seed).standard_normal((60, 30)))[0] for seed in (0, 1))
     A = (U * np.logspace(0, -20, 30)) @ V[:30]
     message = rowsolve.solve(A, A @ np.ones(30), rng=0).message
-    assert "The singular values have no gap there, so x depends on which of them count as zero" in message
+    assert "The singular values have no clear gap, so x depends on which of them are treated as zero" in message
 
 
 @pytest.mark.parametrize("noise", [0.0, 1.0])

@@ -45,9 +45,7 @@ class Status(enum.Enum):
     """How a solve ended. The value is the sentence that says so."""
 
     CONVERGED = "The estimated error is within the tolerance."
-    INCONSISTENT = (
-        "The system is inconsistent: no x satisfies all equations. x is the least-squares solution up to the noise."
-    )
+    INCONSISTENT = "The system is inconsistent: no x satisfies all equations."
     SLOW = "A is ill-conditioned: this method would need more passes than allowed, so it stopped early."
     PRECISION = "x is as accurate as the precision of A and b allows, which does not reach the tolerance."
     MAX_PASSES = "The limit on passes over A was reached before the tolerance."

@@ -216,7 +216,7 @@ def damp_of(damp: Any, method: Method | None) -> float:
     number = at_least_zero("damp", damp)
     if number > 0.0 and method is not None and not method.can.damp:
         raise ValueError(
-            f"method {method.name!r} does not support `damp`, which asks for a damped least-squares solution. "
+            f"method {method.name!r} does not support `damp` (ridge regularization). "
             f"Try {_methods_with('damp')} or 'auto'."
         )
     return number
@@ -266,7 +266,7 @@ def _bound(name: str, value: Any, n_columns: int) -> np.ndarray:
         )
     bound = np.array(np.broadcast_to(bound, n_columns))
     if np.isnan(bound).any():
-        raise ValueError(f"`bounds` must not be NaN: the {name} bound of entry {int(np.isnan(bound).argmax())} is.")
+        raise ValueError(f"`bounds` must not be NaN, but the {name} bound of entry {int(np.isnan(bound).argmax())} is.")
     return bound
 
 
@@ -364,7 +364,7 @@ def outliers_of(outliers: Any, method: Method | None, sides: np.ndarray, *, plai
         return False
     if method is not None:
         raise ValueError(
-            f"`outliers='drop'` requires method='auto', got {method.name!r}. Method 'quantile' always leaves them out."
+            f"`outliers='drop'` requires method='auto', got {method.name!r}. Method 'quantile' always drops outliers."
         )
     if sides.ndim > 1:
         raise ValueError(

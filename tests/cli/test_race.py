@@ -41,7 +41,7 @@ def test_race__prints_a_table_the_fastest_solver_and_missing_packages(folder):
     assert result.exit_code == 0, result.output
     for words in (
         "600 x 6 (dense), to a true relative error of 1e-06, 1 thread", "rowsolve auto", "rowsolve block",
-        "rowsolve cyclic", "scipy lsmr", "normal equations", "numpy lstsq", " won: ",
+        "rowsolve cyclic", "scipy lsmr", "normal equations", "numpy lstsq", ", to a true relative error",
         "Reference: the least-squares solution by LAPACK.",
         "Not timed: sklearn SGDRegressor, not installed (pip install scikit-learn).",
     ):  # fmt: skip

@@ -158,6 +158,6 @@ def test_damaged_rows__leave_an_older_output_alone(folder):
         result = run("--memory", LITTLE, "-o", "x.npy", "--force", "-m", method, "--rtol", 1e-12, "--check", "full")
         assert result.exit_code == 2
         assert "A.h5:/A: rows " in result.output
-        assert "cannot be read (damaged, or cut short)" in result.output
+        assert "cannot be read (damaged or truncated)" in result.output
         np.testing.assert_array_equal(np.load("x.npy"), X_TRUE)
         assert files(folder) == ["A.h5", "b.npy", "x.npy"]

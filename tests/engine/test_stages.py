@@ -325,7 +325,7 @@ def test_outliers__that_could_be_dropped_are_mentioned():
     b[:30] += 100.0
     message = rowsolve.solve(A, b, rng=0).message
     assert "30 of 2,000 sampled rows look like outliers" in message.replace("2,000 rows", "2,000 sampled rows")
-    assert "outliers='drop' looks for a solution without them" in message
+    assert "Try outliers='drop' for a solution without them." in message
 
 
 def test_rows_with_unused_values_of_b__are_checked():

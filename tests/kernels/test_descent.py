@@ -109,5 +109,5 @@ def test_steps__see_numbers_that_are_not_finite():
     A, b = system("dense")
     descent = begun(A.copy(), b)
     descent.vectors.direction[0, 0] = np.nan
-    with pytest.raises(ValueError, match="leave the range of float64"):
+    with pytest.raises(ValueError, match="out of the range of float64"):
         descent.advance(np.array([True]), np.zeros(1))

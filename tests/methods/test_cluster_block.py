@@ -99,7 +99,7 @@ def test_within_by_pattern__beats_plain_cyclic_on_sparse_rows_that_share_columns
         (lambda: ClusterBlock(n_clusters=-1), "`n_clusters` must be an integer"),
         (lambda: ClusterBlock(metric="cosine"), "`metric` must be one of 'direction', 'euclidean', 'jaccard'"),
         (lambda: ClusterBlock(pairing="inside"), "`pairing` must be one of 'across', 'within'"),
-        (lambda: ClusterBlock(block_size=3), "`block_size` is for `pairing='within'`"),
+        (lambda: ClusterBlock(block_size=3), "`block_size` requires pairing='within'"),
         (
             lambda: rowsolve.solve(*gaussian(30, 4)[:2], ClusterBlock(31)),
             "`n_clusters` must be at most the number of rows, 30, got 31",

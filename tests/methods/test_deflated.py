@@ -204,8 +204,8 @@ def test_parameters__all_lead_to_the_solution(method):
         (lambda: Deflated("columns"), "`source` must be one of 'clusters', 'rows', got 'columns'"),
         (lambda: Deflated(n_clusters=0), "`n_clusters` must be an integer of at least 1, got 0"),
         (lambda: Deflated("rows", n_equations=2.0), "`n_equations` must be an integer of at least 1, got 2.0"),
-        (lambda: Deflated(n_equations=5), "`n_equations` is for `source='rows'`, got `source='clusters'`"),
-        (lambda: Deflated("rows", n_clusters=5), "`n_clusters` is for `source='clusters'`"),
+        (lambda: Deflated(n_equations=5), "`n_equations` requires source='rows', got source='clusters'"),
+        (lambda: Deflated("rows", n_clusters=5), "`n_clusters` requires source='clusters'"),
         (
             lambda: rowsolve.solve(*gaussian(30, 4)[:2], Deflated(n_clusters=31)),
             "`n_clusters` must be at most the number of rows, 30, got 31",

@@ -84,7 +84,7 @@ def test_refresh__keeps_the_selection_accurate():
         (lambda: JL(sketch_size=0), "`sketch_size` must be an integer"),
         (lambda: JL(n_candidates=True), "`n_candidates` must be an integer"),
         (lambda: JL(reference="new"), "`reference` must be one of 'origin', 'refresh'"),
-        (lambda: JL(refresh_every=5), "`refresh_every` is for `reference='refresh'`"),
+        (lambda: JL(refresh_every=5), "`refresh_every` requires reference='refresh'"),
     ],
 )
 def test_parameters__that_are_invalid_raise_an_error(make, words):

@@ -383,7 +383,7 @@ def test_file_cut_during_the_solve__is_reported(kept, method, tmp_path):
             for file in files:
                 os.truncate(file, 1000)
 
-    with pytest.raises(ValueError, match=rf"A\.{where.suffix[1:]}.*cut short"):
+    with pytest.raises(ValueError, match=rf"A\.{where.suffix[1:]}.*truncated"):
         solve(where, method=method, callback=cut, rtol=1e-15, check="full", max_passes=50)
 
 
@@ -403,7 +403,7 @@ def flip(path, what):
 def test_flipped_bit__is_reported_with_file_and_rows(kept, method, tmp_path):
     where = KEPT[kept](tmp_path)
     flip(where, A[N - 10, 2])
-    with pytest.raises(ValueError, match=rf"A\.{kept}.*: rows \d+ to \d+ cannot be read \(damaged, or cut short\)"):
+    with pytest.raises(ValueError, match=rf"A\.{kept}.*: rows \d+ to \d+ cannot be read \(damaged or truncated\)"):
         solve(where, method=method, check="full")
 
 

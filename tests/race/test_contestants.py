@@ -46,7 +46,7 @@ def test_sparse_and_mapped_matrices__are_skipped_by_solvers_without_support(tmp_
     assert {name: why for name, why in refused.items() if any(why)} == {
         "numpy lstsq": ("does not support sparse matrices", "would copy the file into memory"),
         "sklearn LinearRegression": (
-            "runs scipy lsqr on sparse matrices, which takes part itself", "would copy the file into memory",
+            "uses scipy lsqr for sparse matrices, which is timed separately", "would copy the file into memory",
         ),
         "kaczmarz-algorithms": ("", "would copy the file into memory"),
     }  # fmt: skip

@@ -49,8 +49,8 @@ def test_outcome__in_words():
 @pytest.mark.parametrize(
     ("outcomes", "words"),
     [
-        ((OURS, PEER, OTHER), "rowsolve auto won: 12.0 times as fast as the best other, scipy lsmr, to a true "),
-        ((outcome("rowsolve auto", 12.0, ours=True), PEER), "scipy lsmr won: 2.00 times as fast as rowsolve auto, to"),
+        ((OURS, PEER, OTHER), "rowsolve auto was 12.0 times as fast as the best peer, scipy lsmr, to a true "),
+        ((outcome("rowsolve auto", 12.0, ours=True), PEER), "scipy lsmr was 2.00 times as fast as rowsolve auto, to"),
         ((OURS, OTHER), "Only rowsolve auto reached a true relative error of 1e-06, in 0.500 s."),
         ((NEVER, PEER), "(never: best error 1.0e-01; too hard). scipy lsmr did, in 6.00 s."),
         ((NEVER, OTHER), "No other solver did."),
@@ -71,7 +71,7 @@ def test_markdown__has_a_line_a_case_and_the_machine():
         result(NEVER, PEER, target=2.0), result(NEVER, OTHER), file,
     ]  # fmt: skip
     assert results_as_markdown(cases) == (
-        "| case | size | rowsolve | best other | its time | ratio | target |\n"
+        "| case | size | rowsolve | best peer | its time | ratio | target |\n"
         "|---|---|---|---|---|---|---|\n"
         "| case | 50,000 x 1,000 | 0.500 s | scipy lsmr | 6.00 s | 12.0 | 12: met |\n"
         "| case | 50,000 x 1,000 | 0.500 s | scipy lsmr | 6.00 s | 12.0 | 13: short |\n"

@@ -141,7 +141,7 @@ def test_a_repeat_that_misses__spoils_the_result(course):
     monkey = iter([1e-7, 1e-7, 1e-4])
     one.run = lambda A, b, setting, seconds: Finish(np.array([1.0 + next(monkey), 0.0]), "fine")
     (found,) = run_race(PROBLEM, [one], Rules(repeats=2))
-    assert (found.verdict, found.why, found.seconds) == ("never", "a repeated run missed", ())
+    assert (found.verdict, found.why, found.seconds) == ("never", "a later run missed it", ())
     assert found.error == pytest.approx(1e-4)
 
 

@@ -89,7 +89,7 @@ def test_damage_deep_inside__is_reported_with_its_rows(ending, tmp_path):
     with open_store(path) as store:
         np.testing.assert_array_equal(store.read(0, 20), A[:20])
         with pytest.raises(
-            ValueError, match=rf"a\.{ending}.*: rows 22 to 28 cannot be read \(damaged, or cut short\): "
+            ValueError, match=rf"a\.{ending}.*: rows 22 to 28 cannot be read \(damaged or truncated\): "
         ):
             store.read(22, 28)
         np.testing.assert_array_equal(store.read(30, 60), A[30:])
@@ -109,7 +109,7 @@ def test_npy_and_csv__that_shrink_while_open_are_reported(tmp_path):
         path = tmp_path / name
         with open_store(path) as store:
             path.write_bytes(path.read_bytes()[:-200])
-            with pytest.raises(ValueError, match=f"{name}: has been cut short since it was opened"):
+            with pytest.raises(ValueError, match=f"{name}: was truncated after it was opened"):
                 store.read(50, 60)
 
 
@@ -118,7 +118,7 @@ def test_csv__that_changes_while_open_is_reported(tmp_path):
     path.write_text("1,2\n3,4\n5,6\n")
     with open_store(path) as store:
         path.write_text("11,22\n33,44\n")  # as many bytes
-        with pytest.raises(ValueError, match=r"a\.csv: has changed .* line 1 on had 3 rows, and now has 2"):
+        with pytest.raises(ValueError, match=r"a\.csv: has changed .* line 1 on has 2 rows instead of 3"):
             store.read(0, 3)
 
 

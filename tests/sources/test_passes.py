@@ -167,7 +167,7 @@ def test_hdf5__that_is_stored_in_one_piece_is_mapped(tmp_path):
         np.testing.assert_array_equal(store.take(np.array([499, 0, 3])), values[[499, 0, 3]])
         np.testing.assert_array_equal(store.whole(), values)
         path.write_bytes(path.read_bytes()[: -6 * 8 * 100])
-        with pytest.raises(ValueError, match=r"a\.h5:/A: has been cut short .*: rows from 4\d\d on are missing"):
+        with pytest.raises(ValueError, match=r"a\.h5:/A: was truncated .*: rows from 4\d\d on are missing"):
             store.view(0, 500)
     b = values @ np.ones(6)
     write_h5(path, values)

@@ -276,7 +276,7 @@ def test_records__that_were_cut_raise_an_error(tmp_path):
         whole = (tmp_path / "t.npy").read_bytes()
         (tmp_path / "t.npy").write_bytes(whole[:-1])
         np.testing.assert_array_equal(store.read(0, N - 1), NUMBERS[:-1, :2])
-        with pytest.raises(ValueError, match="the file has been cut short since it was opened"):
+        with pytest.raises(ValueError, match="the file was truncated after it was opened"):
             store.read(N - 2, N)
 
 

@@ -60,7 +60,7 @@ def test_orthogonality_value__finds_a_pair_in_different_strips():
 def test_orthogonality_value__refuses_what_has_no_angle():
     with pytest.raises(ValueError, match="at least 2 rows to compare, got 1"):
         orthogonality_value([[1.0, 2.0]])
-    with pytest.raises(ValueError, match="no row of zeros, which has no direction; row 1 is one"):
+    with pytest.raises(ValueError, match="no zero rows, but row 1 is zero"):
         orthogonality_value([[1.0, 2.0], [0.0, 0.0]])
     with pytest.raises(ValueError, match="must be finite; row 1 is not"):
         orthogonality_value([[1.0, 2.0], [0.0, np.nan]])

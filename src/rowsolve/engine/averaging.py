@@ -122,9 +122,9 @@ class Averaging:
         check_keys(state, ("columns", "tails", "so_far", "wanted"))
         columns = listed(integer(0, sizes["k"] - 1))(state["columns"], sizes)
         if not columns or sorted(set(columns)) != columns:
-            raise StateError("columns: expected different ones, at least one")
+            raise StateError("columns: expected at least one, in increasing order")
         if not all(monitor.bursts.rows for monitor in iterates.monitors):
-            raise StateError("rows: expected some, as iterates are averaged")
+            raise StateError("rows: expected at least one burst, as iterates are averaged")
         tails = [Tail.from_state(each, sizes["p"]) for each in listed(in_place, len(columns))(state["tails"], sizes)]
         so_far, wanted = (integer()(state[name], sizes) for name in ("so_far", "wanted"))
         return cls(dict(zip(columns, tails, strict=True)), so_far, wanted, iterates, method)

@@ -114,7 +114,7 @@ class Job:
         which that changes, are set last.
         """
         if (state["auto"] is None) is not (self._auto is None):
-            raise StateError("auto: expected what goes with the method")
+            raise StateError("auto: expected a state if and only if the method is 'auto'")
         with self._context.system.clock.without_deadline():
             stage = self._first_stage() if self._auto is None else self._auto.restored(state["auto"])
             self._begin(stage).restore(state["run"])

@@ -26,7 +26,7 @@ __all__ = [
     "too_precise",
 ]
 
-FOR_FAR_ROWS = "{}: outliers='drop' looks for a solution without them."
+FOR_FAR_ROWS = "{}. Try outliers='drop' for a solution without them."
 _SUSPICION = "The system also seems to be inconsistent, or the norm of its solution is very large. "
 
 
@@ -92,7 +92,7 @@ def _columns(context: Context, outcome: Outcome) -> str:
     if n_rhs == 1 or outcome.status is Status.CONVERGED or not missed:
         return ""
     columns = ", ".join(map(str, missed[:5])) + (", …" if len(missed) > 5 else "")
-    return f"This concerns {len(missed)} of {n_rhs} right-hand sides (columns of b): {columns}."
+    return f"The tolerance is not met for {len(missed)} of {n_rhs} right-hand sides (columns of b): {columns}."
 
 
 def _inconsistent(system: System, outcome: Outcome) -> str:
@@ -104,28 +104,28 @@ def _inconsistent(system: System, outcome: Outcome) -> str:
             "solution. Try method='refined' for the least-squares solution within the bounds."
         )
     error, outlook = outcome.outlook.error, outcome.outlook
-    words = Status.INCONSISTENT.value
+    words = f"{Status.INCONSISTENT.value} x approximates the least-squares solution."
     if outcome.method.can.max_outlier_fraction:
         words = (
-            "The system is inconsistent, and not only in a few rows. x is the least-squares solution of the rows that "
-            "were used, up to the noise."
+            "The system is inconsistent, and not only because of outliers. x approximates the least-squares "
+            "solution of the rows that were used."
         )
     if not error < 0.5:
         words = "The system is inconsistent: no x satisfies all equations, and this x is not a useful approximation."
     left = outlook.rows_left_of_mean / system.n_rows
     if isinstance(outcome.method, StepMethod):
-        words = f"{words} Estimated relative error {error:.1e}."
+        words += f" Estimated relative error {error:.1e}."
     elif 0.0 < left < math.inf:
-        words = f"{words} The mean of the iterates would need about {_number(left)} more passes."
+        words += f" About {_number(left)} more passes would be needed for the mean of the iterates to converge."
     if not isinstance(outcome.method, StepMethod):
-        words = f"{words} Each row still moves x by {outlook.noise:.1e} * norm(x)."
+        words += f" A projection still changes x by about {outlook.noise:.1e} * norm(x)."
     return f"{words} Try method='refined' for the exact least-squares solution."
 
 
 def _inconsistent_with(checked: Checked, error: float) -> str:
     """Return a sentence on the rows that x does not satisfy."""
     others = "all other rows" if checked.is_full else "the other rows that were used"
-    unsure = " These are too many to tell which are correct, so the error is not known." if math.isnan(error) else ""
+    unsure = " They are too many to identify the correct rows: the error is unknown." if math.isnan(error) else ""
     return (
         f"The system is inconsistent: x satisfies {others} to the tolerance, but not {_rows_off(checked.off)}.{unsure}"
     )
@@ -147,7 +147,7 @@ def by_rank(rank: int, n_columns: int, *, has_start: bool, is_clear: bool) -> st
     which = "the solution nearest to x0" if has_start else "the minimum-norm solution"
     words = f"A has rank {rank:,} and {n_columns:,} columns, so the solution is not unique; x is {which}."
     if not is_clear:
-        words += " The singular values have no gap there, so x depends on which of them count as zero."
+        words += " The singular values have no clear gap, so x depends on which of them are treated as zero."
     return words
 
 
@@ -163,7 +163,7 @@ def too_precise(error: float, rtol: float) -> str:
 
 def by_least_squares(row_check: RowCheck, within: str = "") -> str:
     """Return a sentence that says that x is the least-squares solution."""
-    return f"This is the least-squares solution{within}; its relative residual is {row_check}."
+    return f"x is the least-squares solution{within}; its relative residual is {row_check}."
 
 
 def _about(error: float) -> str:
@@ -227,7 +227,7 @@ def _satisfied(finding: Finding) -> str:
         return f"x satisfies all {row_check.n_rows:,} rows, which were checked."
     if row_check.n_fresh < 100 or n_places < FEWEST_PLACES:
         return f"x satisfies {row_check.n_rows:,} rows that were checked again."
-    places = f", from {n_places:,} places," if n_places < row_check.n_fresh else ""
+    places = f" (at {n_places:,} places)" if n_places < row_check.n_fresh else ""
     return (
         f"x satisfies {row_check.n_fresh:,} rows{places} that were not used before, so at most {3 / n_places:.1%} of "
         "all rows are inconsistent (95% confidence)."

@@ -74,7 +74,7 @@ class Aside:
     @property
     def why(self) -> str:
         """The beginning of a sentence on why it was begun."""
-        return f"{self.seen}, so 'quantile' looked for a solution without them"
+        return f"{self.seen}, so 'quantile' searched for a solution without them"
 
     def ending(self, outcome: Outcome) -> tuple[Outcome, str]:
         """Return the x without outliers or, if there is none, the least-squares solution; and the end of the sentence.

@@ -86,7 +86,7 @@ class Context:
         check_keys(state, ("rng", "clock", "counter", "spectrum", "bytes_read", "history"))
         history = _HISTORY(state["history"], {})
         if len({len(column) for _, column in history.columns()}) > 1:
-            raise StateError("history: expected as many entries in each column")
+            raise StateError("history: expected columns of equal length")
         return replace(self, rng=generator_of(state["rng"]), history=history)
 
     def restore(self, state: Any) -> None:

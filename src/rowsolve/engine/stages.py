@@ -22,7 +22,7 @@ from rowsolve.policy.thresholds import ROWS_TO_CHECK
 __all__ = ["SAYS", "Auto"]
 
 SAYS = {
-    "deflated": "'deflated' projected on random rows without their common directions.",
+    "deflated": "'deflated' projected on random rows, with their common directions removed.",
     "direct": "'direct' solved a sample of the rows.",
     "randomized": "'randomized' projected on random rows.",
     "refined": "'refined' computed the least-squares solution.",

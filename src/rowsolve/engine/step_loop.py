@@ -55,7 +55,7 @@ class StepLoop:
                 return Status.MAX_PASSES
             system.clock.check()
             context.offer_to_save()
-        raise AssertionError("a method ends with a status")
+        raise AssertionError("the last step of a method must have a status")
 
     def _new_steps(self) -> Any:
         method, stage, context = self._stage.method, self._stage, self._context

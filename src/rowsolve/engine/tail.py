@@ -73,5 +73,5 @@ class Tail:
         tail = cls(n_columns)
         fill(tail, state, {"p": n_columns})
         if tail.count != tail._full * tail._length + tail._inside or tail._inside >= tail._length:
-            raise StateError("count: expected as many as are in the sums")
+            raise StateError("count: expected the number of summed iterates")
         return tail

@@ -115,7 +115,7 @@ class Bursts:
         """Restore the bursts of an earlier run."""
         fill(self, state, {})
         if not len(self.rows) == len(self.drops) == len(self.probe_drops):
-            raise StateError("rows, drops, probe_drops: expected as many of each")
+            raise StateError("rows, drops, probe_drops: expected equal lengths")
 
 
 def _path(drop: float, ratio: float, n_bursts: int) -> float:

@@ -33,11 +33,11 @@ def advise(run: Run, predictions: tuple[Prediction, ...], noise: Noise, rtol: fl
     exact = predicted["randomized" if first.can.least_squares else first.name]  # cannot converge if inconsistent
     inconsistent = noise.suspected or (exact.reaches is False and exact.rows is None)
     then = _next_choice(run, first, inconsistent=inconsistent)
-    words, method = [f"{why}`auto` begins with '{first.name}'."], then.method.name if then else "auto"
+    words, method = [f"{why}`auto` starts with '{first.name}'."], then.method.name if then else "auto"
     if inconsistent:
         words += _about_noise(noise)
     elif then is not None:
-        words.append(f"The error decreases slowly, so it will continue with '{method}'.")
+        words.append(f"The error decreases slowly, so `auto` will continue with '{method}'.")
     elif first != Refined("all"):  # for which there is no prediction
         words += _expect(predicted[first.name])
     if method != "auto":
@@ -57,8 +57,8 @@ def _next_choice(run: Run, first: Method, *, inconsistent: bool) -> Choice | Non
 
 def _about_noise(noise: Noise) -> Iterator[str]:
     seems = "seems to be inconsistent" if noise.suspected else "is inconsistent"
-    by = ", if only by rounding" if noise.relative == 0.0 and not noise.n_wild else ""
-    yield f"The system {seems}{by}, so x will be the least-squares solution, by 'refined'."
+    by = " (because of rounding errors only)" if noise.relative == 0.0 and not noise.n_wild else ""
+    yield f"The system {seems}{by}, so `auto` will compute the least-squares solution with 'refined'."
     if noise.n_wild and noise.relative == 0.0:
         yield "A few rows are outliers and the others are consistent: outliers='drop' solves without them."
     elif noise.n_wild:

@@ -121,6 +121,6 @@ def _layout(source: Source) -> Layout:
     (n, p), rows = source.shape, source.rows
     if isinstance(rows, CSRRows):
         return Layout(n, p, rows.data.dtype.name, "CSR", rows.data.size / (n * p))
-    flags = rows.values.flags
-    order = "C" if flags.c_contiguous else "Fortran" if flags.f_contiguous else "strided"
+    flags, is_by_rows = rows.values.flags, rows.values.strides[1] == rows.values.itemsize
+    order = "C" if flags.c_contiguous or is_by_rows else "Fortran" if flags.f_contiguous else "strided"
     return Layout(n, p, rows.values.dtype.name, order, 1.0)

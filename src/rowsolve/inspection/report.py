@@ -17,6 +17,7 @@ class Layout:
     n_rows, n_columns : int
     dtype : str
     order : {"C", "Fortran", "strided", "CSR"}
+        ``"C"`` if the entries of each row are contiguous.
     density : float
         The fraction of the entries that are stored.
     """

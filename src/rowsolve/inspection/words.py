@@ -54,8 +54,8 @@ def warnings(report: Report) -> Iterator[str]:
     layout, condition, noise = report.layout, report.condition, report.noise
     if layout.order in ("Fortran", "strided"):
         yield (
-            f"{layout.order} order: the entries of a row are in {layout.n_columns:,} places, which makes reading it "
-            "many times slower than in C order. Try np.ascontiguousarray(A) if the copy fits in memory."
+            f"{layout.order} order: the entries of a row are not contiguous, so reading single rows is many times "
+            "slower than in C order. Try np.ascontiguousarray(A) if the copy fits in memory."
         )
     if report.norms.contradiction is not None:
         yield f"row {report.norms.contradiction:,} is zero but its b is not: the system is inconsistent."
@@ -66,11 +66,11 @@ def warnings(report: Report) -> Iterator[str]:
         if report.norms.n_rows == layout.n_rows:
             yield f"A has {rank}, so the solution is not unique; `solve` returns the minimum-norm solution."
         else:
-            yield f"the sample has {rank}: A is rank-deficient, or only a few other rows determine the rest."
+            yield f"the sample has {rank}: A is rank-deficient, or a few other rows determine the remaining directions."
     if noise.n_wild:
         yield (
-            f"{_percent(noise.n_wild / noise.n_rows)} of {noise.n_rows:,} sampled rows are outliers, more than "
-            f"{FAR_OUT:g} times as far off as the median: these entries of b look like errors."
+            f"{_percent(noise.n_wild / noise.n_rows)} of {noise.n_rows:,} sampled rows are outliers (residual "
+            f"above {FAR_OUT:g} times the median): these entries of b may be wrong."
         )
 
 
@@ -108,7 +108,7 @@ def _wrapped(text: str, label: str = "") -> str:
 
 def _norms(norms: Norms) -> str:
     if norms.least is None:
-        return f"all {norms.n_rows:,} that were sampled are zero"
+        return f"all {norms.n_rows:,} sampled rows are zero"
     zero = f"{norms.n_zero or 'none'} of {norms.n_rows:,} sampled rows {'is' if norms.n_zero == 1 else 'are'} zero"
     return f"norms from {norms.least:.3g} to {norms.most:.3g}; {zero}"
 
@@ -137,7 +137,7 @@ def _clusters(found: Directions | None) -> str:
         return "unknown: too few rows or columns to tell"
     if found.cosine is None:
         return f"none found among {found.n_rows:,} sampled rows"
-    what = "1, a common direction of all rows" if found.n_clusters == 1 else f"{found.n_clusters} by direction"
+    what = "1 (all rows have a common direction)" if found.n_clusters == 1 else f"{found.n_clusters} by direction"
     tight = "tight, which slows down convergence with random rows" if found.cosine >= TIGHT else "loose"
     return f"{what}, {tight}: typical cosine to the centroid {found.cosine:.3g}, from {found.n_rows:,} sampled rows"
 
@@ -149,7 +149,7 @@ def _angles(found: Directions | None) -> str:
     if found.within is not None and found.across is not None:
         typical = f"{found.within:.2g} in the same cluster, {found.across:.2g} in different ones"
     gaussian = f"{found.of_gaussian:.2g} for Gaussian rows"
-    return f"typical |cos| of two rows {typical} ({gaussian}), the largest {found.largest:.2g}"
+    return f"|cos| of two rows: typically {typical} ({gaussian}), at most {found.largest:.2g}"
 
 
 def _noise(noise: Noise) -> str:
@@ -159,9 +159,9 @@ def _noise(noise: Noise) -> str:
     if noise.relative is not None:
         return f"{_percent(noise.relative)} of b, {where}: the system is inconsistent"
     if noise.at_most is None:
-        return "unknown: there are no more rows than the rank"
+        return "unknown: the sample has no more rows than its rank"
     most = f"at most {_percent(noise.at_most)} of b, the residual reached with random rows"
-    return f"{most}; the iterates do not settle, so there seems to be some" if noise.suspected else f"unknown: {most}"
+    return f"probably some, as the iterates do not settle; {most}" if noise.suspected else f"unknown: {most}"
 
 
 def seconds_in_words(seconds: float) -> str:

@@ -142,7 +142,7 @@ class AllRows:
         self.n_done = integer()(state["n_done"], self.system.sizes)
         found = optional(_TRIANGLE if self.by_qr else _COMPRESSED)(state["state_so_far"], self.system.sizes)
         if (found is None) is not (self.state_so_far is None):
-            raise StateError("state_so_far: expected what goes with the rows")
+            raise StateError("state_so_far: expected a state, or none if A is banded")
         self.state_so_far = found
 
 

@@ -191,9 +191,9 @@ class Factor:
         own = dict(sizes)
         n_rows, triangle, rows, columns, has_gap = (kind(state[name], own) for name, kind in cls.saved.items())
         if (rows is None) is not (columns is None) or (rows is None and len(triangle) != sizes["p"]):
-            raise StateError("_triangle: expected one of all columns, or rows and columns")
+            raise StateError("_triangle: expected a triangle of all columns, or the rows and columns used")
         if rows is not None and np.unique(columns).size != len(columns):
-            raise StateError("_columns: expected each once")
+            raise StateError("_columns: expected different columns")
         return cls(n_rows, triangle, rows, columns, has_gap=has_gap)
 
 

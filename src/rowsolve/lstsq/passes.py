@@ -112,14 +112,14 @@ class Passes:
         """Restore a state; the pass under way, if any, is for `n_vectors` vectors, or none for 0."""
         fill(self, state, sizes)
         if self.under_way is not None and len(self.under_way[2]) != n_vectors:
-            raise StateError("under_way: expected sums for all that move")
+            raise StateError("under_way: expected the sums of one step")
 
 
 def make_sure_finite(system: System, gradients: np.ndarray) -> None:
     """Raise if A has NaN or infinity, or if its squares overflow."""
     if not np.isfinite(gradients).all():
         find_odd_rows(system, np.arange(system.n_rows))
-        raise ValueError("the squares of `A` and `b` leave the range of float64: rescale them.")
+        raise ValueError("the squares of `A` and `b` are out of the range of float64: rescale `A` and `b`.")
 
 
 def _add_for_many(

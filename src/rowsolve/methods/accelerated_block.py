@@ -170,7 +170,7 @@ class _Plan(Plan):
         ends, edges = np.cumsum(sizes), np.cumsum(np.where(kept, sizes**2, 0))
         lengths = found["rows"].size, found["factors"].size
         if (sizes < 1).any() or (int(sizes.sum()), int(np.sum(sizes[kept] ** 2))) != lengths:
-            raise StateError("drawn_so_far: expected blocks of as many rows as are drawn at once")
+            raise StateError("drawn_so_far: expected blocks of `block_size` rows")
         self.blocks = []
         for k, m in enumerate(sizes.tolist()):
             part, square = slice(ends[k] - m, ends[k]), slice(edges[k] - m * m, edges[k])

@@ -205,7 +205,7 @@ class RowMethod(Method):
         """
         if self.plan_type is not None:
             if not isinstance(state, dict):
-                raise StateError("plan: expected its attributes")
+                raise StateError("plan: expected a dictionary of attributes")
             return self.plan_type.from_state(self, system, state)
         plan = self.begin(system, np.random.default_rng(0))
         plan.restore(state)

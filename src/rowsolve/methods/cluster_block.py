@@ -81,7 +81,7 @@ class ClusterBlock(Oblivious):
             positive_integer("block_size", self.block_size)
             if self.pairing == "across":
                 raise ValueError(
-                    "`block_size` is for `pairing='within'`: blocks across have one row of each of `n_clusters`."
+                    "`block_size` requires pairing='within': blocks across clusters have one row of each cluster."
                 )
 
     def prepare(self, system, rng):

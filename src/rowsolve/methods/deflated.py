@@ -52,7 +52,7 @@ def _pack_of(value, sizes) -> _Pack:
     """Return the pack in a saved state."""
     found = named(_Pack, cards=pack, size=integer(1, "n"), next_card=integer(0, "n"))(value, sizes)
     if found.next_card > found.size:
-        raise StateError("next_card: expected a card of the pack")
+        raise StateError("next_card: expected a position in the random order of the rows")
     return found
 
 
@@ -222,7 +222,7 @@ class Deflated(Oblivious):
             if getattr(self, name) is not None:
                 positive_integer(name, getattr(self, name))
                 if self.source != source:
-                    raise ValueError(f"`{name}` is for `source={source!r}`, got `source={self.source!r}`.")
+                    raise ValueError(f"`{name}` requires source={source!r}, got source={self.source!r}.")
 
     def prepare(self, system, rng):
         """Find the known equations, unless they are stored with the rows: cluster or combine a sample of the rows."""

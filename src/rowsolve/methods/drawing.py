@@ -97,7 +97,7 @@ def deck_of_rows(value: Any, sizes: Sizes) -> Deck:
     _check_edges(edges, size)
     lengths = np.diff(edges)
     if not ((found.other >= 0) & (found.other < np.repeat(lengths, lengths))).all():
-        raise StateError("other: expected places in their groups")
+        raise StateError("other: expected positions within the groups")
     return found
 
 
@@ -105,4 +105,4 @@ def _check_edges(edges: np.ndarray, size: int) -> None:
     """Raise unless `edges` divide `size` rows into nonempty groups, or into none if there are no rows."""
     grows = (edges[1:] > edges[:-1]).all() if size else not edges.any()
     if edges.ndim != 1 or not edges.size > (size > 0) or edges[0] != 0 or edges[-1] != size or not grows:
-        raise StateError(f"starts: expected places that rise from 0 to {size}")
+        raise StateError(f"starts: expected increasing positions from 0 to {size}")

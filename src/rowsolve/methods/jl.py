@@ -152,7 +152,7 @@ class JL(RowMethod):
         if self.refresh_every is not None:
             positive_integer("refresh_every", self.refresh_every)
             if self.reference == "origin":
-                raise ValueError("`refresh_every` is for `reference='refresh'`.")
+                raise ValueError("`refresh_every` requires reference='refresh'.")
 
     def prepare(self, system, rng):
         """Sketch every row (one pass)."""

@@ -45,7 +45,7 @@ class _Plan(ObliviousPlan):
     def from_state(cls, method, system, state):
         """Return the plan with that state."""
         if (state.get("mixed") is None) is (method.kind == "incoherent"):
-            raise StateError("mixed: expected rows that were mixed, or none")
+            raise StateError("mixed: expected transformed rows if and only if kind='incoherent'")
         names, sizes = ("blocks", "rows_per_step", "mixed"), system.sizes
         blocks, size, mixed = (cls.saved[name](state.get(name), sizes) for name in names)
         if size > blocks.largest:

@@ -63,7 +63,7 @@ class FlaggedRows:
         if largest > 0.0:
             place = f"{self._source.name}: " if self._source.name else ""
             raise ValueError(
-                f"{place}row {number} of `A` has entries up to {largest:.1e}, whose squares leave the "
+                f"{place}row {number} of `A` has entries up to {largest:.1e}, whose squares are out of the "
                 "range of float64: rescale `A` and `b` to lie well between 1e-150 and 1e150."
             )
         if self._b[i].any():

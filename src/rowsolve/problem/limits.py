@@ -40,7 +40,7 @@ class Limits:
         if n_bytes > self.workspace_bytes:
             needed = self.reserved_bytes + n_bytes / self.workspace_share
             raise ValueError(
-                f"{what} takes about {math.ceil(n_bytes / 1e6):,} MB, and `memory` leaves "
+                f"{what} takes about {math.ceil(n_bytes / 1e6):,} MB, but `memory` leaves only "
                 f"{self.workspace_bytes / 1e6:,.3g} MB: "
                 f"allow {math.ceil(needed / 1e6):,} MB, or use another method."
             )

@@ -85,7 +85,7 @@ class LinearRegression(Lstsq):
     def refusal(self, A: Any) -> str:
         """Return a reason for sparse matrices, for which it only calls another solver."""
         if is_sparse(A):
-            return "runs scipy lsqr on sparse matrices, which takes part itself"
+            return "uses scipy lsqr for sparse matrices, which is timed separately"
         return super().refusal(A)
 
     def expected_bytes(self, A: Any) -> float:

@@ -125,7 +125,7 @@ class Kaczmarz(Contestant):
         np.random.seed(0)  # noqa: NPY002 - the library draws from the global state
         watch: Callable[..., None] = Deadline(seconds)
         x = kaczmarz.SVRandom.solve(A, b, tol=None, maxiter=int(setting), callback=watch)
-        return Finish(np.asarray(x).ravel(), "all steps taken", setting / A.shape[0] + 2.0)
+        return Finish(np.asarray(x).ravel(), "step limit reached", setting / A.shape[0] + 2.0)
 
     def refusal(self, A: Any) -> str:
         """Return a reason for memory-mapped files, as it copies A."""

@@ -66,8 +66,8 @@ def verdict(result: Result) -> str:
         return f"Only {ours.name} reached {wanted}, in {seconds_in_words(ours.best)}."
     ratio = result.ratio(peer)
     if ratio >= 1.0:
-        return f"{ours.name} won: {ratio_in_words(ratio)} times as fast as the best other, {peer.name}, to {wanted}."
-    return f"{peer.name} won: {ratio_in_words(1.0 / ratio)} times as fast as {ours.name}, to {wanted}."
+        return f"{ours.name} was {ratio_in_words(ratio)} times as fast as the best peer, {peer.name}, to {wanted}."
+    return f"{peer.name} was {ratio_in_words(1.0 / ratio)} times as fast as {ours.name}, to {wanted}."
 
 
 def machine_in_words(machine: dict[str, Any]) -> str:
@@ -81,7 +81,7 @@ def machine_in_words(machine: dict[str, Any]) -> str:
 
 def results_as_markdown(results: Sequence[Result]) -> str:
     """Return the table of the README: each case with the best peer, and the machine."""
-    lines = ["| case | size | rowsolve | best other | its time | ratio | target |", "|---|---|---|---|---|---|---|"]
+    lines = ["| case | size | rowsolve | best peer | its time | ratio | target |", "|---|---|---|---|---|---|---|"]
     lines += [f"| {' | '.join(_cells(result))} |" for result in results]
     setups = dict.fromkeys((one.conditions.threads, machine_in_words(one.conditions.machine)) for one in results)
     lines.append("")

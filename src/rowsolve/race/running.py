@@ -178,7 +178,7 @@ def _with_times(outcome: Outcome, runs: list[Attempt], rules: Rules) -> Outcome:
     missed = next((one for one in runs if one.error is None or one.error > rules.error), None)
     if missed is not None:
         return replace(
-            outcome, verdict=NEVER, why="a repeated run missed", seconds=(), error=missed.error, status=missed.status
+            outcome, verdict=NEVER, why="a later run missed it", seconds=(), error=missed.error, status=missed.status
         )
     errors = [error for error in (outcome.error, *(one.error for one in runs)) if error is not None]
     return replace(outcome, seconds=(*outcome.seconds, *(one.seconds for one in runs)), error=max(errors))

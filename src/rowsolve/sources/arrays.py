@@ -124,7 +124,7 @@ class MappedStore(Store):
         while left:
             n_bytes = self._file.readinto(left)
             if not n_bytes:
-                raise StoreError(f"{self.name}: has been cut short since it was opened.")
+                raise StoreError(f"{self.name}: was truncated after it was opened.")
             left = left[n_bytes:]
 
     def _viewable(self, stop: int) -> Any:
@@ -133,7 +133,7 @@ class MappedStore(Store):
         n_bytes = os.fstat(self._file.fileno()).st_size
         if n_bytes < self._place(stop):
             row = max(0, n_bytes - self._place(0)) // (self._place(1) - self._place(0))
-            raise StoreError(f"{self.name}: has been cut short since it was opened: rows from {row} on are missing.")
+            raise StoreError(f"{self.name}: was truncated after it was opened: rows from {row} on are missing.")
         return np.asarray(self._mapped)
 
     def prefetch(self, start: int, stop: int) -> None:

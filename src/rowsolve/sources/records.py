@@ -62,5 +62,5 @@ class NpyRecords:
         self._file.seek(self._offset + part.start * self.dtype.itemsize)
         found = np.fromfile(self._file, self.dtype, part.stop - part.start)
         if len(found) < part.stop - part.start:
-            raise ValueError("the file has been cut short since it was opened")
+            raise ValueError("the file was truncated after it was opened")
         return found

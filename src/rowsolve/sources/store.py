@@ -246,7 +246,7 @@ def naming_errors(name: str, start: int, stop: int) -> Iterator[None]:
         raise
     except Exception as error:
         raise StoreError(
-            f"{name}: rows {start} to {stop} cannot be read (damaged, or cut short): {in_a_line(error)}"
+            f"{name}: rows {start} to {stop} cannot be read (damaged or truncated): {in_a_line(error)}"
         ) from error
 
 

@@ -133,7 +133,7 @@ class StoredRows(Source):
 
     def columns(self) -> Any:
         """Raise TypeError: methods that need columns do not support rows that are not in memory."""
-        raise TypeError(f"{self.store.name}: columns require that the rows are in memory.")
+        raise TypeError(f"{self.store.name}: access to columns requires all rows in memory.")
 
     def batches(self, n_rows: int) -> Iterator[tuple[int, int]]:
         """Yield the start and stop of consecutive parts of a list of `n_rows` rows, each of which fits in memory."""

@@ -84,7 +84,7 @@ class Streamed(Store):
         if found is not None:
             self.bytes_read += found[1].shape[0] * self.footprint.stored_bytes_per_row
         else:
-            raise StoreError(f"{self.name}: has fewer rows than the {self.shape[0]} it had when it was opened.")
+            raise StoreError(f"{self.name}: has fewer rows than when it was opened ({self.shape[0]}).")
         self._first, self._block = found
 
     def _count(self, start: int, stop: int) -> None:
@@ -141,7 +141,7 @@ class Chunks(Streamed):
         for A, _ in self._pairs():
             if A.shape[1] != self.shape[1]:
                 raise StoreError(
-                    f"{self.name}: the rows from {first} on have {A.shape[1]} columns, and had {self.shape[1]} before."
+                    f"{self.name}: the rows from {first} on have {A.shape[1]} columns instead of {self.shape[1]}."
                 )
             if A.shape[0]:
                 yield first, A if self.sparse or not is_sparse(A) else A.toarray()

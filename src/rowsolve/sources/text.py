@@ -123,7 +123,7 @@ class CSVStore(Streamed):
         self._file.seek(block.offset)
         lines = self._file.read(block.n_bytes)
         if len(lines) < block.n_bytes:
-            raise StoreError(f"{self.name}: has been cut short since it was opened.")
+            raise StoreError(f"{self.name}: was truncated after it was opened.")
         return lines
 
     def _number_of_block(self, row: int) -> int:
@@ -148,8 +148,8 @@ class CSVStore(Streamed):
             raise StoreError(self._odd_line(block) or f"{self.name}: {error}") from None
         odd = self._odd_line(block) if some else ""  # with selected columns, numpy accepts lines that are too long
         if odd or values.shape != (block.n_rows, len(self._picked)):
-            words = f"{self.name}: has changed since it was opened: the block from line {block.first_line} on had"
-            raise StoreError(odd or self._odd_line(block) or f"{words} {block.n_rows} rows, and now has {len(values)}.")
+            words = f"{self.name}: has changed since it was opened: the block from line {block.first_line} on has"
+            raise StoreError(odd or self._odd_line(block) or f"{words} {len(values)} rows instead of {block.n_rows}.")
         return values
 
     def _odd_line(self, block: _Block) -> str:

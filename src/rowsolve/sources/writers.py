@@ -85,7 +85,7 @@ class Writer(ABC):
 
     def add_array(self, name: str, values: np.ndarray) -> None:
         """Write another array into the same file; raise TypeError unless `extra_arrays` is ``"datasets"``."""
-        raise TypeError(f"this format stores the matrix only: {name}, of shape {values.shape}, needs another file.")
+        raise TypeError(f"this format stores a single matrix: write {name}, of shape {values.shape}, to another file.")
 
     def finish(self) -> None:
         """Write what is left, and close the file."""

@@ -34,7 +34,7 @@ def orthogonality_value(A: Any) -> float:
         raise ValueError("`A` must have at least 2 rows to compare, got 1.")
     zero = ~A.any(axis=1)
     if zero.any():
-        raise ValueError(f"`A` must have no row of zeros, which has no direction; row {int(np.argmax(zero))} is one.")
+        raise ValueError(f"`A` must have no zero rows, but row {int(np.argmax(zero))} is zero.")
     directions = unit_rows(A)
     largest = 0.0
     at_once = max(1, NUMBERS_IN_CACHE // k)
