@@ -82,7 +82,7 @@ def turns_of_files() -> list[Turn]:
     return [
         Turn(
             f"A is not in memory, dense, p and n as in the next line, and it is a stream or has at most "
-            f"{2 * limits.PLACES} chunks of rows (row groups of Parquet)",
+            f"{2 * limits.SPOTS} chunks of rows (row groups of Parquet)",
             "`refined`, with all rows at once", "Reading a sample would take as long as reading all rows",
         ),
         Turn(
@@ -139,7 +139,7 @@ def first_turns() -> list[Turn]:
             f"passes over all rows are predicted to be cheaper than {rows} p random rows: A has short sparse rows "
             f"(for n = 10 p and `rtol={RTOL:g}`, fewer than {short} entries); or A is dense and n < {tall} p, p is at "
             f"most {few:,}, or A is in Fortran order; or compressing all rows is predicted to take at most "
-            f"{limits.TWICE:g} times as long as random rows",
+            f"{limits.CLEARLY_MORE:g} times as long as random rows",
             "`refined`", "Passes over all rows are cheaper here than random rows",
             f"Few columns, or sparse\nwith short rows? p ≤ {few:,}, or\nfewer than {short} entries (n = 10 p)",
         ),
@@ -156,7 +156,7 @@ def turns_after_rows() -> dict[str, list[Turn]]:
         "iterates\ndo not\nsettle:\ninconsistent\nsystem",
     )  # fmt: skip
     at_once = Turn(
-        f"{slow}; compressing all rows is predicted to take at most {limits.HARDLY_LONGER:g} times as long as random "
+        f"{slow}; compressing all rows is predicted to take at most {limits.MUCH_MORE:g} times as long as random "
         "rows of a well-conditioned system, or (unless the next line holds) 2 p rows are predicted to take more than "
         f"{prices.LITTLE:g} of the time of all rows; dense, without `damp` or `bounds`",
         "`refined`, with all rows at once", "using all rows takes little longer than another attempt",
@@ -202,7 +202,7 @@ def next_turns() -> dict[str, list[Turn]]:
                 '`outliers="drop"`, and '
                 f"of {limits.ROWS_FOR_THE_TAIL:,} rows (of all, if there are fewer than twice as many) the "
                 f"largest residual is above {wild} times the median, or the root mean square of all residuals is above "
-                f"{limits.HEAVY:g} times the median (and {limits.CLEAN:g} of that of b); not with `damp` or "
+                f"{limits.MUCH_MORE:g} times the median (and {limits.CLEAN:g} of that of b); not with `damp` or "
                 f"`bounds`, nor if n < {tall} p",
                 "`quantile`", "'quantile' searched for a solution without them",
                 f"outliers='drop', and a few\nresiduals above {wild} x the median",

@@ -55,7 +55,7 @@ def test_steps__are_those_that_are_taken_one_by_one(monkeypatch, kind, threads, 
     found = fast.advance(np.array([True]), np.zeros(1))[:6]
     np.testing.assert_allclose(found, expected[: len(found)], rtol=1e-6)
     slow, fast = begun(A, b, damp=damp), begun(A, b, threads, damp)
-    monkeypatch.setattr(module, "PASSES_TO_JUDGE", 4)
+    monkeypatch.setattr(module, "FEWEST_IN_MEAN", 4)
     one_by_one(slow, 4)
     assert len(fast.advance(np.array([True]), np.zeros(1))) == 4
     for name in ("at", "slope", "direction", "last_step", "error", "worth"):

@@ -19,7 +19,7 @@ from rowsolve.policy.thresholds import (
     BURST_SHARE,
     FEW_COLUMNS,
     LONGEST_BURST,
-    UNSTEADY,
+    MUCH_MORE,
     WORK_OF_A_BURST,
     WORK_OF_A_LOOK,
 )
@@ -144,7 +144,7 @@ class Burst:
             return rows
         if left < rows:
             return max(left, self.context.system.n_columns / 4)
-        if monitor.excesses[0] > UNSTEADY:
+        if monitor.excesses[0] > MUCH_MORE:
             return rows
         return max(rows, min(left / 2, LONGEST_BURST * rows, 2 * monitor.bursts.rows[-1]))
 

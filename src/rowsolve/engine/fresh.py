@@ -23,7 +23,7 @@ from rowsolve.engine.iterates import Iterates
 from rowsolve.engine.outcome import Checked
 from rowsolve.engine.stage import Context, Stage
 from rowsolve.lstsq.factor import rows_that_reach
-from rowsolve.policy.thresholds import EXPLAINED, ROWS_TO_CHECK
+from rowsolve.policy.thresholds import ORDER_OF_MAGNITUDE, ROWS_TO_CHECK
 
 __all__ = ["FreshRows"]
 
@@ -122,7 +122,7 @@ class FreshRows:
         assert self.finding is not None
         system, most = self._context.system, self._stage.method.can.max_outlier_fraction
         share = max(self.off.size / system.n_rows, self.finding.largest_share)
-        if not (share < most and self._iterates.monitor.error <= EXPLAINED * self._iterates.limit[0]):
+        if not (share < most and self._iterates.monitor.error <= ORDER_OF_MAGNITUDE * self._iterates.limit[0]):
             return False
         return is_backed(system, self.off, most, self._context.rng, self._stage.findings.rank)
 

@@ -21,7 +21,7 @@ from rowsolve.engine.saver import Saver
 from rowsolve.engine.stage import Context, Stage, Task
 from rowsolve.engine.stages import Auto
 from rowsolve.engine.warmup import warm_up
-from rowsolve.policy.thresholds import SPOT_ROWS
+from rowsolve.policy.thresholds import SPOTS
 
 __all__ = ["Job"]
 
@@ -49,7 +49,7 @@ class Job:
         """Return what a checkpoint must have in common with this solve."""
         system, task, tolerance = self._context.system, self._task, self._context.tolerance
         n = system.n_rows
-        places = np.unique(np.linspace(0, n - 1, SPOT_ROWS).astype(int))
+        places = np.unique(np.linspace(0, n - 1, SPOTS).astype(int))
         rows = [system.source.row(int(i)) for i in places]
         return {
             "rowsolve": f"{__version__} {hash_of_kernel_sources()}",

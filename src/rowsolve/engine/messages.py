@@ -13,7 +13,7 @@ from rowsolve.engine.outcome import Checked, Outcome
 from rowsolve.engine.stage import Context
 from rowsolve.estimate.step import Findings
 from rowsolve.methods.base import StepMethod
-from rowsolve.policy.thresholds import FAR_OUT, FEWEST_PLACES, HEAVY
+from rowsolve.policy.thresholds import FAR_OUT, FEWEST_PLACES, MUCH_MORE
 from rowsolve.problem.system import System
 
 __all__ = [
@@ -182,7 +182,7 @@ def far_rows(off: np.ndarray, n_rows: int, residual_norm: float) -> str:
     if n_far:
         looked_at = f"{off.size:,} rows" if off.size == n_rows else f"{off.size:,} sampled rows"
         return f"{n_far:,} of {looked_at} look like outliers (residual above {FAR_OUT:.0f} times the median)"
-    heavy = residual_norm > HEAVY * usual * math.sqrt(n_rows)
+    heavy = residual_norm > MUCH_MORE * usual * math.sqrt(n_rows)
     return "A few rows account for most of the residual" if heavy else ""
 
 

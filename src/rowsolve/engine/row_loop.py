@@ -17,7 +17,7 @@ from rowsolve.engine.iterates import Iterates
 from rowsolve.engine.progress import Progress
 from rowsolve.engine.stage import Context, Stage
 from rowsolve.methods.base import RowMethod
-from rowsolve.policy.thresholds import EXPLAINED, FEW_COLUMNS, MANY_ROWS
+from rowsolve.policy.thresholds import FEW_COLUMNS, MANY_ROWS, ORDER_OF_MAGNITUDE
 
 __all__ = ["RowLoop"]
 
@@ -134,7 +134,7 @@ class RowLoop:
         """
         monitor, tolerance, system = self._iterates.monitor, self._context.tolerance, self._context.system
         shrunk = monitor.probe_left
-        if shrunk <= EXPLAINED * max(tolerance.rtol, tolerance.eps):
+        if shrunk <= ORDER_OF_MAGNITUDE * max(tolerance.rtol, tolerance.eps):
             return True
         if monitor.bursts.n_rows < self._rows_to_look_again:
             return False

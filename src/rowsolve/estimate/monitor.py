@@ -36,9 +36,9 @@ from rowsolve.policy.thresholds import (
     CONTRADICTION,
     EPS,
     EXCESS_LEAP,
-    EXPLAINED,
     FEW_COLUMNS,
-    SATISFIED,
+    LONG_SUM,
+    ORDER_OF_MAGNITUDE,
     STILL_ROWS,
     UNLUCKY,
 )
@@ -131,7 +131,7 @@ class Monitor:
     @property
     def probe_vanished(self) -> bool:
         """Whether the probe has decreased about as much as x must, as it does if the same rows act on both."""
-        return self.probe_left * self.norm_x <= EXPLAINED * self.allowed
+        return self.probe_left * self.norm_x <= ORDER_OF_MAGNITUDE * self.allowed
 
     def observe(self, n_rows: int, drops: np.ndarray, x: np.ndarray, probe: np.ndarray, budget: float) -> Status | None:
         """Update the estimate with a burst of `n_rows`; return a status to stop with, or None to go on.
@@ -143,11 +143,11 @@ class Monitor:
         rounding, window, eps = self.precision
         unit = max(self.estimator.n_columns, FEW_COLUMNS)
         # If the probe has not moved for many rows, it is spent: the rest of it is in the null space of A.
-        still = (SATISFIED * rounding * EPS) ** 2 * self.probe_sq
+        still = (LONG_SUM * rounding * EPS) ** 2 * self.probe_sq
         drop, probe_drop, n_seen, self.spent = self.bursts.newest(still, window * unit, STILL_ROWS * unit)
         self.estimator.measure(math.sqrt(self.probe_sq), 0.0 if self.spent else math.sqrt(probe_drop))
         by_probe, floor = self.estimator.of_change(math.sqrt(drop)), self.floor
-        exact = drop <= n_seen * (SATISFIED * rounding * eps * self.norm_x) ** 2
+        exact = drop <= n_seen * (LONG_SUM * rounding * eps * self.norm_x) ** 2
         self.error = max(by_probe, floor)
         good = max(self.estimator.margin * by_probe, floor) <= self.allowed
         if good and not exact:

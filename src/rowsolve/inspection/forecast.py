@@ -26,15 +26,14 @@ from rowsolve.policy.least_squares import cheapest_sample, passes_at_first, pric
 from rowsolve.policy.prices import sample as price_of_square
 from rowsolve.policy.thresholds import (
     FEWEST_IN_MEAN,
+    HARDLY_MORE,
     MOST_COLUMNS,
     NUMBERS_OF_A_SAMPLE,
     NUMBERS_TO_TRY,
-    PASSES_TO_JUDGE,
-    ROWS_PER_COLUMN,
+    REPETITIONS,
     ROWS_TO_CHECK,
+    SAMPLE_ROWS_EACH,
     SAMPLED_COLUMNS,
-    TIMINGS,
-    WELL_CONDITIONED,
 )
 from rowsolve.problem.system import System
 from rowsolve.sources import Source
@@ -107,7 +106,7 @@ def measure(system: System, tolerance: Tolerance, rng: np.random.Generator) -> P
 def _take_rows(method: Method, system: System, tolerance: Tolerance, rng: np.random.Generator) -> Run:
     """Run a method on random rows for a while."""
     p = system.n_columns
-    wanted = max(min(ROWS_PER_COLUMN * p, NUMBERS_TO_TRY / system.entries_per_row), 4 * p)
+    wanted = max(min(SAMPLE_ROWS_EACH * p, NUMBERS_TO_TRY / system.entries_per_row), 4 * p)
 
     def enough(monitor: Monitor) -> Status | None:
         return (
@@ -132,11 +131,11 @@ def _time_a_pass(system: System) -> float:
         add_gradients(system.rows, system.b, 1.0, start, stop, vectors, out, np.zeros(2))
         sums.append(out)
 
-    for _ in range(TIMINGS):
+    for _ in range(REPETITIONS):
         started = time.perf_counter()
         system.in_slices(add, 0, n_rows, n_rows * system.entries_per_row)
         seconds.append(time.perf_counter() - started)
-    system.counter.add(TIMINGS * n_rows)
+    system.counter.add(REPETITIONS * n_rows)
     if not np.isfinite(sums).all():
         find_odd_rows(system, np.arange(n_rows))
     return min(seconds) * system.n_rows / n_rows
@@ -154,11 +153,11 @@ def _time_direct(system: System, tolerance: Tolerance, rng: np.random.Generator)
         source = Source(DenseRows(frozen(values)), values.shape, float(columns), 0.0)
         part = System(source, frozen(values.sum(axis=1)), system.clock, system.limits.threads)
     read, seconds = part.counter.rows_read, math.inf
-    for _ in range(TIMINGS):
+    for _ in range(REPETITIONS):
         started = time.perf_counter()
         step = next(iter(Direct().steps(part, np.zeros(columns), tolerance, rng)))
         seconds = min(seconds, time.perf_counter() - started)
-    rows, ending = (part.counter.rows_read - read) / TIMINGS, step.status or Status.CONVERGED
+    rows, ending = (part.counter.rows_read - read) / REPETITIONS, step.status or Status.CONVERGED
     seconds *= price_of_square(p) / price_of_square(columns)
     return DirectSolve(rows * p / columns, seconds, ending if part is system else None)
 
@@ -193,7 +192,7 @@ def _reaches(found: Fit | None, rtol: float) -> bool | None:
 
 
 def _is_well_conditioned(slowness: float | None) -> bool:
-    return slowness is not None and slowness < WELL_CONDITIONED
+    return slowness is not None and slowness < HARDLY_MORE
 
 
 def _slowness_of(run: Run) -> float | None:
@@ -230,7 +229,7 @@ def _refined(paces: Paces, found: Fit | None, condition: Condition | None, rtol:
     m, price = cheapest_sample(system, digits)
     cost = price / price_of_passes(system, 1.0)
     at_once = cost <= passes_at_first(system, digits)
-    watched = 1.0 if at_once else float(PASSES_TO_JUDGE)
+    watched = 1.0 if at_once else float(FEWEST_IN_MEAN)
     plain, known = _passes_without_factor(paces, condition, digits)
     if cost == math.inf or (not at_once and known and plain < watched + cost):
         rows, seconds, at_least = plain * n, plain * paces.seconds_a_pass, not known

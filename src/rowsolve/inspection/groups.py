@@ -14,18 +14,18 @@ from rowsolve.inspection.report import Directions
 from rowsolve.inspection.sample import Sample
 from rowsolve.partition.clusters import cluster_rows
 from rowsolve.policy.thresholds import (
-    CLUSTER_GAIN,
-    CLUSTER_REST,
-    MUCH_MORE_ALIKE,
+    ALMOST_ALL,
+    HARDLY_MORE,
+    MUCH_MORE,
     NUMBERS_OF_A_SAMPLE,
-    ROWS_OF_A_CLUSTER,
+    SAMPLE_ROWS_EACH,
 )
 from rowsolve.problem.system import System
 
 __all__ = ["look_at_directions", "rows_to_compare"]
 
 _COUNTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16)
-_FEWEST_ROWS = 2 * ROWS_OF_A_CLUSTER  # one half makes the clusters, the other tests them
+_FEWEST_ROWS = 2 * SAMPLE_ROWS_EACH  # one half makes the clusters, the other tests them
 
 
 def rows_to_compare(system: System) -> int:
@@ -70,7 +70,7 @@ def _clusterings(training: Sample, rows: Any, rng: np.random.Generator) -> Itera
     """Yield increasing numbers of clusters, made from `training` and tested with `rows`."""
     p = training.system.n_columns
     for count in _COUNTS:
-        if count * ROWS_OF_A_CLUSTER > training.n_rows or count > p:
+        if count * SAMPLE_ROWS_EACH > training.n_rows or count > p:
             return
         centroids = cluster_rows(training.system, count, rng).centroids
         if len(centroids) < count:
@@ -84,7 +84,7 @@ def _fewest(found: list[_Clustering]) -> _Clustering:
     """Return the smallest number of clusters that explains nearly as much as the best one."""
     best = max(found, key=lambda one: one.gain)
     for one in found:
-        if one.gain >= CLUSTER_GAIN * best.gain and 1.0 - one.explained <= CLUSTER_REST * (1.0 - best.explained):
+        if one.gain >= ALMOST_ALL * best.gain and 1.0 - one.explained <= HARDLY_MORE * (1.0 - best.explained):
             return one
     return best
 
@@ -97,7 +97,7 @@ def _are_clusters(clusters: _Clustering, angles: Directions) -> bool:
 
 
 def _is_much_more(likeness: float, other: float) -> bool:
-    return likeness > MUCH_MORE_ALIKE * other or MUCH_MORE_ALIKE * (1.0 - likeness) < 1.0 - other
+    return likeness > MUCH_MORE * other or MUCH_MORE * (1.0 - likeness) < 1.0 - other
 
 
 def _by_chance(count: int, p: int) -> float:

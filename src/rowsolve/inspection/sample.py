@@ -16,10 +16,10 @@ from rowsolve.lstsq.factor import Factor, factor_of
 from rowsolve.policy.thresholds import (
     CONDITION_ERROR,
     FAR_OUT,
+    LONG_SUM,
     OUTLIERS,
-    ROWS_PER_COLUMN,
+    SAMPLE_ROWS_EACH,
     SAMPLED_COLUMNS,
-    SATISFIED,
     SHRINKS,
     STEPS,
 )
@@ -68,7 +68,7 @@ class Fit(NamedTuple):
 
 def rows_to_factor(system: System) -> int:
     """Return the number of rows to sample."""
-    wanted = min(_WORK / system.n_columns**2, ROWS_PER_COLUMN * system.n_columns)
+    wanted = min(_WORK / system.n_columns**2, SAMPLE_ROWS_EACH * system.n_columns)
     return min(system.n_rows, int(wanted) + ROWS_TO_CHECK)
 
 
@@ -131,7 +131,7 @@ def _root_mean_square(values: np.ndarray) -> float:
 
 def _rounding(x: np.ndarray, eps: float) -> float:
     """Return the distance of x from a row that rounding of its entries and of their products with x may cause."""
-    return SATISFIED * eps * float(np.linalg.norm(x)) / math.sqrt(min(x.size, 64))
+    return LONG_SUM * eps * float(np.linalg.norm(x)) / math.sqrt(min(x.size, 64))
 
 
 def _near(off: np.ndarray, norms: np.ndarray, rounding: np.ndarray, kept: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator
 
 from rowsolve.inspection.report import Directions, Noise, Norms, Prediction, Report
-from rowsolve.policy.thresholds import FAR_OUT, TIGHT, WELL_CONDITIONED
+from rowsolve.policy.thresholds import FAR_OUT, HARDLY_MORE, TIGHT
 
 __all__ = ["in_words", "lines", "seconds_in_words", "table", "warnings"]
 
@@ -121,7 +121,7 @@ def _condition(report: Report) -> str:
         words = "unknown: factoring a sample would take too long"
         if slowness is None:
             return words
-        pace = "as fast as" if slowness < WELL_CONDITIONED else f"{_figure(slowness)} times slower than"
+        pace = "as fast as" if slowness < HARDLY_MORE else f"{_figure(slowness)} times slower than"
         return f"{words}; random rows converge {pace} for a well-conditioned A"
     if report.norms.n_rows == report.layout.n_rows:
         return f"about {_figure(condition.sampled)}, for all rows"

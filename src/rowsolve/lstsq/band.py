@@ -18,7 +18,7 @@ from rowsolve.kernels.rows import CSRRows
 from rowsolve.lstsq.normal import GramFactor, noise_of
 from rowsolve.lstsq.orthogonal import orthonormal
 from rowsolve.lstsq.state import Compressed, compress_sparse
-from rowsolve.policy.thresholds import MOST_DROPPED, POWER_STEPS, SAFE_CONDITION, UNEVEN
+from rowsolve.policy.thresholds import CLEARLY_MORE, MOST_DROPPED, POWER_STEPS, SAFE_CONDITION
 from rowsolve.problem.layout import Layout
 
 __all__ = ["Band", "BandFactor", "compress_to_band", "factor_band"]
@@ -130,7 +130,7 @@ def factor_band(band: Band, damp: float = 0.0) -> BandFactor | None:
         return None
     diagonal[zero] = diagonal.max()
     roots = np.concatenate([np.sqrt(diagonal), np.ones(wide)])
-    if roots[:p].max() <= UNEVEN * roots[:p].min():  # one unit for all suffices
+    if roots[:p].max() <= CLEARLY_MORE * roots[:p].min():  # one unit for all suffices
         roots[:] = roots[:p].max()
         scaled = band.values / roots[0] ** 2
         scaled[:, 0] = diagonal / roots[0] ** 2

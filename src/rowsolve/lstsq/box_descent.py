@@ -19,8 +19,8 @@ from rowsolve.lstsq.rounding import of_numbers
 from rowsolve.parallel.vectors import norm, norms, products
 from rowsolve.policy.thresholds import (
     EPS,
-    EXPLAINED,
     GOES_DOWN,
+    ORDER_OF_MAGNITUDE,
     ROUNDED,
     SHORTEST_PROBE,
     SLOWEST_SETTLED,
@@ -226,7 +226,7 @@ class BoxDescent:
         inwards = np.abs(slopes_inwards(self.vectors.slope[0], x, *self._bounds))
         steepest = float(np.divide(inwards, lengths, out=np.zeros_like(inwards), where=lengths > 0.0).max())
         rounding = ROUNDED * EPS * (math.sqrt(float(self.residual.sq[0])) + norm(lengths * x))
-        is_optimal = steepest <= EXPLAINED * allowed * norm(lengths) + rounding
+        is_optimal = steepest <= ORDER_OF_MAGNITUDE * allowed * norm(lengths) + rounding
         return steepest / system.facts.norm_b, is_optimal
 
     def needs_new_gradient(self, tolerated: np.ndarray) -> bool:

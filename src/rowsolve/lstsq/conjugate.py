@@ -9,7 +9,7 @@ import numpy as np
 
 from rowsolve.checkpoint.state import array, named
 from rowsolve.parallel.vectors import norm, norms
-from rowsolve.policy.thresholds import DIGITS_LEFT, EPS, ROUNDED, SHORTEST_PROBE
+from rowsolve.policy.thresholds import EPS, NEGLIGIBLE, ROUNDED, SHORTEST_PROBE
 
 __all__ = ["RESIDUAL", "VECTORS", "Residual", "Vectors"]
 
@@ -101,7 +101,7 @@ class Residual(NamedTuple):
     def norm(self, damped_sq: np.ndarray) -> float | None:
         """Return ``norm(b - A x)`` over all x, given ``damp**2 norm(x)**2``; None if it has lost too many digits."""
         found = self.sq - damped_sq
-        clear = found.sum() > DIGITS_LEFT * self.uncertainty_sq.sum()
+        clear = NEGLIGIBLE**2 * found.sum() > self.uncertainty_sq.sum()
         return math.sqrt(float(found.sum())) if clear else None
 
 

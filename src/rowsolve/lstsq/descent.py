@@ -21,11 +21,11 @@ from rowsolve.parallel.vectors import norm, norms, products
 from rowsolve.policy.thresholds import (
     EPS,
     GRADIENT_ROUNDING,
+    NEGLIGIBLE,
     ROUNDED,
     SETTLED_STEP,
     SHORTEST_PROBE,
     SPENT_PROBE,
-    UNTOUCHED,
 )
 from rowsolve.problem.system import System
 
@@ -251,7 +251,7 @@ class Descent:
             return below
         size, found_null = norm(vectors.at[-1]), self.probe.null_sq > 0.0
         left = self.estimator.of_change(norm(vectors.downhill[-1])) if found_null else size
-        everywhere = self.probe.exhausted or left * math.sqrt(self.system.n_columns) <= UNTOUCHED
+        everywhere = self.probe.exhausted or left * math.sqrt(self.system.n_columns) <= NEGLIGIBLE
         at_rest = (vectors.last_step <= SETTLED_STEP * enough) & everywhere
         if self.estimator.warm and self.factor is None:
             at_rest &= self.estimator.of_unlucky_start(vectors.x, left) <= enough

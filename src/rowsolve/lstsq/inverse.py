@@ -19,8 +19,8 @@ from rowsolve.policy.thresholds import (
     EPS,
     IN_RANGE,
     INDEPENDENT,
-    LEFT,
     LONG_SUM,
+    ORDER_OF_MAGNITUDE,
     ROUNDED,
     SAFE_CONDITION,
     SUM,
@@ -117,7 +117,7 @@ class _Inverse(NamedTuple):
         sizes, moves = ((weights @ (both * both)).T.tolist() for both in (x, changes))
         for (size_sq, x_sq), (moved_sq, change_sq), off_sq in zip(sizes, moves, residuals, strict=True):
             size, norm_x, harm = math.sqrt(size_sq), math.sqrt(x_sq), math.sqrt(off_sq) * self.condition
-            left = min(LEFT * math.sqrt(moved_sq) / (size or 1.0), 1.0) * math.sqrt(change_sq)
+            left = min(ORDER_OF_MAGNITUDE * math.sqrt(moved_sq) / (size or 1.0), 1.0) * math.sqrt(change_sq)
             error = max(left, EPS * max(spread * (SUM * size + harm), norm_x), turned * norm_x)
             as_given = AS_GIVEN * tolerance.eps * spread * (size + harm)  # A and b are rounded
             if not error <= max(tolerance.at(norm_x, 0.0), as_given):

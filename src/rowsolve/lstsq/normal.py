@@ -15,18 +15,18 @@ from rowsolve.lstsq.state import Compressed
 from rowsolve.policy.thresholds import (
     AS_GIVEN,
     BY_ROUNDING,
+    CLEARLY_MORE,
     EPS,
     IN_RANGE,
     INDEPENDENT,
-    LEFT,
     LONG_SUM,
     N_VECTORS,
+    ORDER_OF_MAGNITUDE,
     ROUNDED,
     SAFE_CONDITION,
     STEPS,
     SUM,
     SURE,
-    UNEVEN,
 )
 
 __all__ = ["Fit", "GramFactor", "factor_gram", "fit_normal", "noise_of", "norms", "residual_sq_of"]
@@ -173,7 +173,7 @@ def _lengths_of(gram: np.ndarray, damp: float) -> tuple[np.ndarray | None, np.nd
     if 0.0 in numbers:
         lengths[diagonal == 0.0] = 1.0
         least, largest = min(least, 1.0), max(largest, 1.0)
-    if largest <= UNEVEN**2 * least:
+    if largest <= CLEARLY_MORE**2 * least:
         lengths[:] = math.sqrt(largest)
     return lengths, diagonal
 
@@ -289,7 +289,7 @@ def _left_of(change: np.ndarray, size: np.ndarray, before: np.ndarray) -> np.nda
     A correction leaves the same fraction of the error as the one before has left; a margin is added.
     """
     share = np.divide(size, before, out=np.zeros_like(size), where=before > 0.0)
-    return norms(change) * np.minimum(LEFT * share, 1.0)
+    return norms(change) * np.minimum(ORDER_OF_MAGNITUDE * share, 1.0)
 
 
 def _with_null_space(

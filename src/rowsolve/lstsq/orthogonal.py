@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import lapack
 
-from rowsolve.policy.thresholds import EPS, GAP, IN_RANGE
+from rowsolve.policy.thresholds import EPS, IN_RANGE, NEGLIGIBLE
 
 __all__ = ["Orthogonal", "Pivoted", "full_condition", "orthonormal", "pivoted", "qr_of", "scaled_columns"]
 
@@ -52,7 +52,7 @@ def full_condition(triangle: np.ndarray, cut: float) -> float | None:
     if not triangle.diagonal().all():
         return None
     rcond = lapack.dtrcon(triangle)[0]
-    return 1.0 / rcond if GAP * rcond > cut else None
+    return 1.0 / rcond if NEGLIGIBLE * rcond > cut else None
 
 
 class Pivoted(NamedTuple):
@@ -73,7 +73,7 @@ class Pivoted(NamedTuple):
     @property
     def has_gap(self) -> bool:
         """Whether the singular values that count are clearly apart from those that do not."""
-        return self.next_value <= GAP / self.condition
+        return self.next_value <= NEGLIGIBLE / self.condition
 
 
 def pivoted(triangle: np.ndarray, cut: float) -> Pivoted:
@@ -83,7 +83,9 @@ def pivoted(triangle: np.ndarray, cut: float) -> Pivoted:
     left, R, order = qr(triangle, mode="economic", pivoting=True, check_finite=False)
     sizes = np.abs(R.diagonal())
     rank = int(np.sum(sizes > cut * sizes[0]))
-    if rank and (sizes[rank - 1] < cut * sizes[0] / GAP or np.any(sizes[rank : rank + 1] > GAP * sizes[rank - 1])):
+    if rank and (
+        sizes[rank - 1] < cut * sizes[0] / NEGLIGIBLE or np.any(sizes[rank : rank + 1] > NEGLIGIBLE * sizes[rank - 1])
+    ):
         sizes = svdvals(triangle, check_finite=False)
         rank = int(np.sum(sizes > cut * sizes[0]))
     if not rank:
@@ -157,7 +159,7 @@ class Orthogonal:
     @property
     def has_gap(self) -> bool:
         """Whether the singular values that count are clearly apart from those that do not."""
-        return self.next_value <= GAP / self.condition
+        return self.next_value <= NEGLIGIBLE / self.condition
 
     def apply(self, b: np.ndarray) -> np.ndarray:
         """Return ``Q' b`` for an orthogonal Q of n rows and columns; the first `rank` entries (see `parts`) count."""

@@ -12,7 +12,7 @@ from rowsolve.estimate.estimator import ErrorEstimator
 from rowsolve.lstsq.conjugate import Vectors
 from rowsolve.lstsq.factor import Factor
 from rowsolve.parallel.vectors import norm
-from rowsolve.policy.thresholds import BY_ROUNDING, CHANCES, SHORTEST_PROBE, SPENT_PROBE, STUCK_PROBE
+from rowsolve.policy.thresholds import ALMOST_ALL, BY_ROUNDING, CHANCES, SHORTEST_PROBE, SPENT_PROBE
 from rowsolve.problem.system import System
 
 __all__ = ["Probe"]
@@ -107,7 +107,7 @@ class Probe:
         if self.null_sq or len(self._seen) < CHANCES:
             return False
         (before, change_before), (now, change) = self._seen[-CHANCES], self._seen[-1]
-        return now > STUCK_PROBE**2 * before and change < STUCK_PROBE / 2 * change_before
+        return now > ALMOST_ALL**2 * before and change < ALMOST_ALL / 2 * change_before
 
     saved: ClassVar[dict[str, Kind]] = {
         "_seen": listed(tuple_of(number, number)),

@@ -19,14 +19,14 @@ from rowsolve.lstsq.orthogonal import orthonormal
 from rowsolve.parallel.blas import blas_threads
 from rowsolve.policy.thresholds import (
     BY_ROUNDING,
+    CLEARLY_MORE,
     EPS,
-    EVEN_SPECTRUM,
+    HARDLY_MORE,
     LOOK_BLOCK,
     LOOK_ROWS,
     LOOK_SHARE,
     POWER_STEPS,
     SAME_DIRECTIONS,
-    STANDS_OUT,
 )
 from rowsolve.problem.reader import Piece
 from rowsolve.problem.system import System
@@ -73,7 +73,7 @@ class Spectrum(NamedTuple):
     @property
     def even(self) -> bool:
         """Whether the eigenvalues are so even that conjugate gradients converge fast."""
-        return self.unevenness <= EVEN_SPECTRUM
+        return self.unevenness <= HARDLY_MORE
 
 
 # The expected entries of a saved state (see `rowsolve.checkpoint.state`).
@@ -105,16 +105,16 @@ def _spectrum_of(system: System, order: np.ndarray, rng: np.random.Generator) ->
     share = len(some) / order.size
     with blas_threads(order.size * float(system.n_columns) * LOOK_BLOCK, 1):
         unevenness = _unevenness(some, share * damp_sq)
-        if unevenness > EVEN_SPECTRUM and (rank := _rank_of(some)) < len(some):  # others slow nothing down
+        if unevenness > HARDLY_MORE and (rank := _rank_of(some)) < len(some):  # others slow nothing down
             unevenness *= rank / system.n_columns
-        if not EVEN_SPECTRUM < unevenness < np.inf:  # or out of range, which others will tell
+        if not HARDLY_MORE < unevenness < np.inf:  # or out of range, which others will tell
             return Spectrum()
         rows = _rows_of(system, order)
         found = _outlying(rows, rng)
         rest = some - (some @ found.T) @ found
         if np.vdot(rest, rest) <= BY_ROUNDING**2 * np.vdot(some, some):  # of so low a rank a few steps are all it takes
             return Spectrum()
-        if not len(found) or not _unevenness(rest, share * damp_sq) <= EVEN_SPECTRUM:
+        if not len(found) or not _unevenness(rest, share * damp_sq) <= HARDLY_MORE:
             return Spectrum(unevenness)
         inside = rows @ found.T
         mean = (np.vdot(rows, rows) - np.vdot(inside, inside)) / (system.n_columns - len(found)) + damp_sq
@@ -186,7 +186,7 @@ def _outlying(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         block = _orthonormal((rows @ block.T).T @ rows)
     products = rows @ block.T
     values, turn = np.linalg.eigh(products.T @ products)
-    return turn[:, values > STANDS_OUT * values[0]].T @ block
+    return turn[:, values > CLEARLY_MORE**2 * values[0]].T @ block
 
 
 def _orthonormal(vectors: np.ndarray) -> np.ndarray:

@@ -25,11 +25,11 @@ from rowsolve.kernels.accelerated import factor_block, factor_workspace, project
 from rowsolve.methods.base import Capabilities, Plan, RowMethod, number_between, positive_integer
 from rowsolve.methods.drawing import CARDS, Cards
 from rowsolve.policy.thresholds import (
+    CLEARLY_MORE,
     FEWEST_IN_MEAN,
     KEPT_FACTORS,
     LARGEST_BLOCK,
     LEAST_FRICTION,
-    PROBE_GROWTH,
     SMALLEST_BLOCK,
 )
 
@@ -72,7 +72,7 @@ class _Momentum:
         self.steps += 1
         self.total += squared_step
         mean, length = self.earlier
-        too_far = self.total > PROBE_GROWTH * self.window * mean
+        too_far = self.total > CLEARLY_MORE**2 * self.window * mean
         if self.steps < self.window and not too_far:
             return
         now = self.total / self.steps

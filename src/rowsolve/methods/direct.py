@@ -19,7 +19,16 @@ from rowsolve.methods.base import Capabilities, StepMethod
 from rowsolve.parallel.blas import blas_threads
 from rowsolve.parallel.vectors import norms
 from rowsolve.policy.prices import SQUARES
-from rowsolve.policy.thresholds import EPS, EXPLAINED, GAP, ROUNDED, SPARE_ROWS, SPARE_SHARE, STEPS, SURE
+from rowsolve.policy.thresholds import (
+    EPS,
+    NEGLIGIBLE,
+    ORDER_OF_MAGNITUDE,
+    ROUNDED,
+    SPARE_ROWS,
+    SPARE_SHARE,
+    STEPS,
+    SURE,
+)
 from rowsolve.problem.system import System
 
 __all__ = ["Direct"]
@@ -67,7 +76,7 @@ def _square(system: System, x0: np.ndarray, tolerance: Tolerance, rng: np.random
     (rows,) = gather(part, p)
     square, spare, b = rows[:p], rows[p:], sample.b.reshape(sample.n_rows, -1)
     lu, pivots, info = lapack.dgetrf(square.T)
-    if info != 0 or not GAP * lapack.dgecon(lu, float(np.abs(square).sum(axis=1).max()))[0] > EPS * p:
+    if info != 0 or not NEGLIGIBLE * lapack.dgecon(lu, float(np.abs(square).sum(axis=1).max()))[0] > EPS * p:
         return None
 
     def solve(right: np.ndarray, transposed: int = 1) -> Any:
@@ -155,7 +164,7 @@ def _judged(found: _Solved, factor: Factor, of_noise: np.ndarray, tolerance: Tol
     too_large = uncertain > tolerance.at(norms(found.x), norms(np.atleast_2d(x0)))
     if not too_large.any():
         return Step(found.x, error, Status.CONVERGED, findings=findings)
-    rounded = uncertain < EXPLAINED * found.floor
+    rounded = uncertain < ORDER_OF_MAGNITUDE * found.floor
     status = Status.PRECISION if rounded[too_large].all() else Status.INCONSISTENT
     return Step(found.x, error, status, findings=findings)
 
@@ -167,7 +176,7 @@ def _contradicted(
     found = _polished(sample, factor, x0, tolerance, rng)
     of_noise = found.noise * factor.spread
     too_large = of_noise > tolerance.at(norms(found.x), norms(np.atleast_2d(x0)))
-    if not (too_large & found.is_noisy & (of_noise > EXPLAINED * found.floor)).any():
+    if not (too_large & found.is_noisy & (of_noise > ORDER_OF_MAGNITUDE * found.floor)).any():
         return None
     return Step(found.x, np.maximum(found.error, of_noise), Status.INCONSISTENT)
 

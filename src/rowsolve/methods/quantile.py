@@ -13,7 +13,7 @@ from rowsolve.kernels.rows import distances
 from rowsolve.kernels.sweep import Gate, guarded_sweep
 from rowsolve.methods.base import Capabilities, Plan, RowMethod, number_between
 from rowsolve.methods.drawing import CARDS, Cards
-from rowsolve.policy.thresholds import EPS, FAST_LEVEL_PACE, LEVEL_PACE, LEVEL_SAMPLE
+from rowsolve.policy.thresholds import EPS, FAST_LEVEL_PACE, LEVEL_PACE, SPOTS
 
 __all__ = ["Quantile"]
 
@@ -45,7 +45,7 @@ class _Plan(Plan):
     def _new_gate(self, x, rng) -> Gate:
         """Return a gate whose level is computed from a sample of rows, without odd ones."""
         system = self.system
-        order = rng.integers(0, system.n_rows, min(LEVEL_SAMPLE, system.n_rows))
+        order = rng.integers(0, system.n_rows, min(SPOTS, system.n_rows))
         found = np.empty(order.size)
         distances(system.rows, system.b, order, x, found, 1.0 / system.facts.norm_b, system.counter.flagged_rows)
         system.counter.add(order.size)

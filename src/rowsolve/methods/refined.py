@@ -37,7 +37,15 @@ from rowsolve.policy.least_squares import (
     worth_a_look,
 )
 from rowsolve.policy.prices import BEGIN, FACTOR_PRODUCT, LITTLE, MANY_PASSES, SMALL_BOX, SQUARES
-from rowsolve.policy.thresholds import EPS, EXPLAINED, GRADIENT_TRIES, PASSES_AGAIN, SAFE_CONDITION, SHRINKS, SURE
+from rowsolve.policy.thresholds import (
+    EPS,
+    GRADIENT_TRIES,
+    ORDER_OF_MAGNITUDE,
+    PASSES_AGAIN,
+    SAFE_CONDITION,
+    SHRINKS,
+    SURE,
+)
 from rowsolve.problem.clock import TooLong
 from rowsolve.problem.reader import Part
 from rowsolve.problem.system import System
@@ -407,7 +415,8 @@ class _Steps:
             floor = descent.rounding_error(eps)  # a new gradient may have improved the probe
             of_all = descent.rounding_error(eps, at_its_end=True)
             error = np.maximum(error, of_all)
-            explained, half = EXPLAINED * of_all * (factor is not None), math.sqrt(EPS) * norms(descent.vectors.x)
+            explained = ORDER_OF_MAGNITUDE * of_all * (factor is not None)
+            half = math.sqrt(EPS) * norms(descent.vectors.x)
             wanting = bool((error > np.maximum.reduce([allowed, half, explained])).any())
         compress = wanting and self._improve(descent, enough, at_its_end=ended)
         if ended and not compress and descent.factor is factor:

@@ -23,7 +23,7 @@ from rowsolve.kernels.kmeans import (
 from rowsolve.kernels.rows import PARALLEL, CSRRows, frozen
 from rowsolve.kernels.sampling import deal, new_cards
 from rowsolve.parallel.pool import run_together
-from rowsolve.policy.thresholds import NUMBERS_IN_CACHE, ROWS_OF_A_CLUSTER
+from rowsolve.policy.thresholds import NUMBERS_IN_CACHE, SAMPLE_ROWS_EACH
 from rowsolve.problem.system import System
 
 __all__ = [
@@ -192,7 +192,7 @@ class _Moving:
 
 def _batches(start, stop, alone, k, entries_per_row):
     """Split rows `start` to `stop` of the pass into those before `alone`, and growing batches of the others."""
-    least, largest = 1 if alone else ROWS_OF_A_CLUSTER * k, NUMBERS_IN_CACHE / entries_per_row
+    least, largest = 1 if alone else SAMPLE_ROWS_EACH * k, NUMBERS_IN_CACHE / entries_per_row
     while start < stop:
         size = alone - start if start < alone else max(least, int(min(start * _SHARE_OF_SEEN, largest)))
         yield start, min(start + size, stop)

@@ -37,17 +37,17 @@ from rowsolve.policy.prices import (
     worth_a_sample,
 )
 from rowsolve.policy.thresholds import (
+    CLEARLY_MORE,
     FEW_COLUMNS_EACH,
     FEW_SIDES,
     FIND_A_ROW,
-    HARDLY_LONGER,
     HARDLY_TALL,
     MANY_ROWS,
+    MUCH_MORE,
     ROWS_TO_CONVERGE,
     SAMPLE_COLUMNS,
     SLOW_ROWS,
     TALL,
-    TWICE,
 )
 from rowsolve.problem.system import System
 
@@ -131,7 +131,8 @@ class _Opening:
         system, p = self.system, self.system.n_columns
         if not is_sparse(system) and (p <= SAMPLE_COLUMNS or system.n_rows < TALL * p or system.facts.in_columns):
             return True
-        return price_of_all(system) <= TWICE * _price_of_random_rows(system) or _passes_are_cheaper(system, self.rtol)
+        all_rows, random_rows = price_of_all(system), _price_of_random_rows(system)
+        return all_rows <= CLEARLY_MORE * random_rows or _passes_are_cheaper(system, self.rtol)
 
 
 DAMPED = "`damp` requires a least-squares method: "
@@ -326,7 +327,7 @@ def _worth_another_sample(system: System) -> bool:
 
 def _all_is_soon_done(system: System) -> bool:
     """Return whether all rows take hardly more time than the next method to try after slow random rows."""
-    return is_plain(system) and price_of_all(system) <= HARDLY_LONGER * _price_of_random_rows(system)
+    return is_plain(system) and price_of_all(system) <= MUCH_MORE * _price_of_random_rows(system)
 
 
 def _passes_are_cheaper(system: System, rtol: float) -> bool:
@@ -339,5 +340,5 @@ def _passes_are_cheaper(system: System, rtol: float) -> bool:
     passes = 2.0 + 2.0 * digits / math.log(max(n / p, 2.0))
     find = FIND_A_ROW if is_sparse(system) else 0.0
     rows = ROWS_TO_CONVERGE * p * digits / math.log(1e6)
-    longer = HARDLY_LONGER if n < HARDLY_TALL * p else 1.0
+    longer = MUCH_MORE if n < HARDLY_TALL * p else 1.0
     return passes * n * entries < longer * rows * (entries + find)

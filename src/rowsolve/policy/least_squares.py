@@ -31,7 +31,14 @@ from rowsolve.policy.prices import (
     passes_of_random_rows,
     worth_writing_out,
 )
-from rowsolve.policy.thresholds import LOOK_BLOCK, LOOK_SHARE, MOST_COLUMNS, NUMBERS_IN_CACHE, PASSES_TO_JUDGE, UNEVEN
+from rowsolve.policy.thresholds import (
+    CLEARLY_MORE,
+    FEWEST_IN_MEAN,
+    LOOK_BLOCK,
+    LOOK_SHARE,
+    MOST_COLUMNS,
+    NUMBERS_IN_CACHE,
+)
 from rowsolve.problem.layout import narrow_band
 from rowsolve.problem.system import System
 
@@ -142,7 +149,7 @@ def passes_at_first(system: System, digits: float) -> float:
     slower = 1.0
     soon = isinstance(system.rows, CSRRows) and price_of_passes(system, FEWEST_PASSES) <= LITTLE * price_of_all(system)
     if not soon and not worth_a_look(system):  # otherwise some passes, or a look, improve the prediction
-        slower = max(1.0, system.facts.unevenness / UNEVEN)
+        slower = max(1.0, system.facts.unevenness / CLEARLY_MORE)
     return slower * passes_of_random_rows(system.n_rows, system.n_columns, digits)
 
 
@@ -155,7 +162,7 @@ def passes_left(system: System, slopes: list[float], digits: float) -> float:
     """
     if len(slopes) == 1:
         return passes_at_first(system, digits)
-    if len(slopes) < PASSES_TO_JUDGE:
+    if len(slopes) < FEWEST_IN_MEAN:
         return 0.0
     width = max(3, len(slopes) // 4)
     fall = math.log(min(slopes[-2 * width : -width]) / min(slopes[-width:])) / width

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from rowsolve.policy.thresholds import FEW_COLUMNS, FEW_NUMBERS
+from rowsolve.policy.thresholds import FEW_COLUMNS, FEW_NUMBERS, NUMBERS_IN_CACHE
 
 __all__ = [
     "BEGIN",
@@ -59,7 +59,7 @@ FACTOR_PRODUCT = 0.04  # in a factor of a dense matrix, ``p**3 / 3`` of them, or
 ORTHOGONAL_PRODUCT = 0.2  # in QR, which takes twice as many
 PAIR = 2.7  # of two numbers of a sparse row, added to a dense Gram matrix
 SCIPY_PAIR = 5.0  # the same in ``A.T @ A`` of scipy, on a core of 2020
-COLUMNS_IN_CACHE = 1000.0  # columns of a Gram matrix that just fits in the cache: with fewer, a pair costs less
+COLUMNS_IN_CACHE = math.sqrt(NUMBERS_IN_CACHE)  # of a Gram matrix that just fits: with fewer, a pair costs less
 
 # --- Nanoseconds for each entry
 GRAM_ENTRY = 2.0  # of a p x p matrix: to make, add up, scale and copy it

@@ -15,15 +15,26 @@ EPS = float(np.finfo(float).eps)  # one unit of rounding
 AS_GIVEN = 0.3  # units: the rounding error of the numbers of a row
 SUM = 4.0  # units: the rounding error of a product of some terms, or of a sum whose terms have one sign
 ROUNDED = 64.0  # units of rounding of b, or of A z, that are taken for zero
+LONG_SUM = 8.0  # units: the rounding error of a sum over all rows; x is that close to the hyperplane of a satisfied row
 SMALLEST = 1e-152  # a vector with smaller entries has squares that vanish
 IN_RANGE = 1e100  # lengths up to this, and down to its reciprocal, have squares whose sums do not overflow or vanish
 
+# --- How much more: ratios that several decisions share ---------------------------------------------------------------
+# Of lengths, steps, residuals, times and prices; their squares are used where squares are compared.
+HARDLY_MORE = 1.5  # times: an even spectrum, a well-conditioned A, as good a choice, or little work in vain
+CLEARLY_MORE = 2.0  # times: uneven columns, a direction that slows down convergence, growth, or a better price
+MUCH_MORE = 3.0  # times: heavy tails (normal noise: 1.5), an inconsistent system, another cluster, or another price
+ORDER_OF_MAGNITUDE = 10.0  # times what explains an error, or is known of it: anything larger has another cause
+SURE = 1.0 / ORDER_OF_MAGNITUDE  # of the error allowed: a smaller estimate needs no further pass to be certain
+NEGLIGIBLE = 0.01  # of a length, of a probe, or of the smallest singular value that counts for the rank
+ALMOST_ALL = 0.9  # of a gain that is possible, or of the norm of a probe some steps before, which hardly shrinks
+
 # --- Safety: factors and tries that several decisions share -----------------------------------------------------------
 SHRINKS = 0.5  # of the last one: an error, or a correction, that shrinks by less is not due to slow convergence alone
-EXPLAINED = 10.0  # times what an error, or rounding, is known to explain: anything larger has another cause
 UNLUCKY = 1e3  # 1 / p is the mean squared component of a random unit vector; with probability 1 / 40 it is 1000 smaller
-SURE = 0.1  # of the error allowed: a smaller estimate needs no further pass to be certain
 SAFE_CONDITION = 1e6  # up to which a correction by the squares of A estimates the error
+REPETITIONS = 3  # of a timing, of which the shortest counts; steps, or runs in vain, from which a trend is seen
+FEWEST_IN_MEAN = 8  # values, of steps, bursts or batches: the mean, or a rate, of fewer scatters too much
 STEPS = 4  # of iterative refinement, at most
 
 # --- Sizes that several decisions share -------------------------------------------------------------------------------
@@ -31,30 +42,26 @@ FEW_COLUMNS = 64  # with fewer, neither a dense factor nor a call of a kernel wi
 MOST_COLUMNS = 10_000  # of a dense factor: 800 MB
 NUMBERS_IN_CACHE = 1_000_000  # that stay in the cache until they are used again: for fewer, threads do not pay
 FEW_NUMBERS = 200_000  # in A: it is converted to dense, or solved on one thread, in less time than a choice takes
-SPOT_ROWS = 64  # evenly spaced, that stand for all in the norms of columns and in the fingerprint of A
+SPOTS = 64  # rows that stand for all in norms, quantiles and the fingerprint of A; places of a file that are sampled
+SAMPLE_ROWS_EACH = 16  # per column, or per centroid: from more rows hardly anything is known more accurately
 FAR_OUT = 12.0  # times the median distance makes an outlier: normal noise reaches 5 in some thousand rows
 
 # --- Error estimate and engine ----------------------------------------------------------------------------------------
 # With probability 0.8% the component of a random unit vector in a given direction is below 1/100 of what is expected,
-# hence 100**2; and a factor of 10 allows for a solution up to 3 times as far away as x has moved.
-CONTRADICTION = 1e5  # times p: an excess that shows that the equations are inconsistent
+# hence the square; and a factor of 10 allows for a solution up to 3 times as far away as x has moved.
+CONTRADICTION = ORDER_OF_MAGNITUDE / NEGLIGIBLE**2  # times p: an excess that shows that the equations are inconsistent
 EXCESS_LEAP = 30.0  # growth of the excess in two bursts: in a consistent system it levels out
-SATISFIED = 8.0  # units of rounding: a row is satisfied if x is so close to its hyperplane
 STILL_ROWS = 8  # times p rows without a move of the probe, after which it counts as spent
 PATIENCE = 3 * STILL_ROWS  # times p rows before a prediction may end a run
 SLOW_RATE = 0.25  # of the rate of well-conditioned rows, which is a factor of e per p rows
 CLEAN = 1e-4  # relative residual below which outliers are not looked for
-HEAVY = 3.0  # times the median: the root of the mean square of normal residuals is 1.5 times it
 ROWS_TO_LEAVE_OUT = 2000  # times p rows, to look for an x without outliers
 FEWEST_PLACES = 20  # that fresh rows come from: with fewer the message does not say how many rows may be wrong
 
 # --- Least squares ----------------------------------------------------------------------------------------------------
 SETTLED_STEP = 30.0  # times the error allowed: the last step of a method that gains about a digit per step
 SLOWEST_SETTLED = 1e-4  # the same for the error of the slowest direction, as estimated from the gradient
-UNTOUCHED = 0.01  # of the component of a probe in one direction
-DIGITS_LEFT = 1e4  # times the rounding error of a sum of squares, of which four digits are then left
 SPENT_PROBE = 1e-6  # norm of a probe below which it is dominated by rounding
-STUCK_PROBE = 0.9  # of the norm of a probe some steps before: it hardly shrinks
 WORTH_A_CALL = 500_000  # numbers of A, read in many short passes, take far longer than a call of a kernel
 GOES_DOWN = 0.6  # of the way to the goal, at the minimum of the squares: above 0.5 the goal is lower than the start
 CHANCES = 5  # steps, or exchanges of many entries, without progress, before another way is taken
@@ -63,12 +70,8 @@ GRADIENT_TRIES = 2  # new gradients that do not halve the error, before this is 
 WORK_OF_A_FACTOR = 3.0  # times p**3: from 700 columns on it is worth the threads of BLAS, which then spin for a while
 GRADIENT_ROUNDING = 6.0  # units: a smaller gradient is rounding only
 SHORTEST_PROBE = 1e-13  # norm below which a probe hardly shrinks any further
-PASSES_TO_JUDGE = 8  # of conjugate gradients, after which their rate of convergence is known
-LONG_SUM = 8.0  # units: the rounding error of a sum over all rows
 BY_ROUNDING = 1e-10  # relative to its terms: a sum of terms that cancel, of which rounding may leave as much
 INDEPENDENT = 1e-5  # reciprocal condition of columns that a Gram matrix shows to be independent
-GAP = 0.01  # of the smallest singular value that counts for the rank: those that do not are clearly smaller
-LEFT = 10.0  # times the ratio of a correction to the one before: the fraction of it that is left, with a margin
 DOUBT = 3.0  # times a correction that is due to rounding: another one may be as large
 N_VECTORS = 4  # random vectors that show the size of an inverse, within a factor of 2 or so
 POWER_STEPS = 2  # of the power method, for the size of the largest singular values
@@ -78,9 +81,7 @@ SPARE_SHARE = 0.2  # of p: with so many more rows a random sample is well condit
 WORK_PER_THREAD = 2e7  # multiplications for which it pays to wake another thread: 0.2 ms
 GATHERED = 2e8  # bytes of rows that are copied at a time, at most
 LOOK_ROWS = 512  # that show the largest singular values
-STANDS_OUT = 4.0  # times an ordinary eigenvalue of A'A: one that slows down random rows and conjugate gradients
 SAME_DIRECTIONS = 0.5  # cosine of the angle between the outlying directions of a sample and of all rows
-EVEN_SPECTRUM = 1.5  # mean square by squared mean of the eigenvalues of A'A, with which conjugate gradients are fast
 ROWS_TO_CHECK = 256  # one by one: if x satisfies all of them, at most 3 / 256 of all rows are off, with 95% confidence
 VALUES_TO_CHECK = 4096  # of b, of used rows: those of other rows are looked for
 OFTEN = 0.05  # of all rows have the same b
@@ -101,18 +102,13 @@ SLOW_ROWS = 4 * ROWS_TO_CONVERGE  # times p rows still needed: anything else is 
 FIND_A_ROW = 250  # numbers that are read in the time of access to a random sparse row in memory
 SAMPLE_COLUMNS = 500  # up to which a sample is factored in the time that random rows take to converge
 FEW_COLUMNS_EACH, FEW_SIDES = 75, 32  # for k right-hand sides that holds up to 75 * (32 + k) columns
-HARDLY_LONGER = 3  # times the price of random rows, which have just been slow
-TWICE = 2.0  # times the price of random rows, which may not converge, while all rows at once do
 LOOK_SHARE = 8  # of all rows, at most one in so many is looked at
 LOOK_BLOCK = 12  # vectors in the search for large singular values
-UNEVEN = 2.0  # ratio of norms of columns above which more passes are needed, and each is scaled by its own norm
 
 # --- Methods ----------------------------------------------------------------------------------------------------------
 WORK_OF_A_LOOK = 10_000  # numbers: reading so many takes as long as the monitor takes for a burst
 LONGEST_BURST = 4  # times the usual rows, while convergence is far; each burst is at most twice as long as the last
-UNSTEADY = 3.0  # excess above which bursts stay short: it is about 1 if the system is consistent
 BURST_SHARE = 1 / 128  # of the rows so far: a long run of short bursts would mostly be overhead
-FEWEST_IN_MEAN = 8  # values, of steps, bursts or batches: the mean of fewer scatters too much
 DRAWN_AHEAD = 16  # times p rows, half of what well-conditioned rows take: rows in use displace cards from the cache
 ROUND_OF_A_CHAIN = 128  # rows between two combinations of chains: more converge more slowly, fewer take longer
 POLLS_PER_NUMBER = 0.1  # of a word that another thread writes, in the time in which a row method reads a number
@@ -120,35 +116,23 @@ MEMORY_WINDOW = 3.0  # times p rows: with memory x and the probe have own direct
 ROWS_TOGETHER = 4  # dense rows whose products are computed together although they are projected on one by one
 SMALLEST_BLOCK, LARGEST_BLOCK = 6, 512  # rows of a block that is factored, where no size is given
 KEPT_FACTORS = 2**25  # numbers in the factors of blocks that are kept: 256 MB
-PROBE_GROWTH = 4.0  # of the squared steps of the probe, above which momentum is reset at once
 LEAST_FRICTION = 1e-4  # of momentum
 KNOWN_EQUATIONS = 64  # that deflation keeps satisfied; there are four for each cluster: more than needed do no harm
 ROWS_PER_EQUATION = 3  # sampled for each combination of rows; and 3 p rows for centroids that are nearly those of all
 PACK_ROWS = 8  # times p: more save hardly any steps, and the inner part of a row costs as much as many steps
 PACK_GROWTH = 4  # when all of its rows have been used, the pack grows by one part in so many
-LEVEL_SAMPLE = 64  # rows from whose distances the first level of a quantile is computed
 LEVEL_PACE = 0.05  # by which a row moves the logarithm of the level, which thus depends on about the last 20 rows
 FAST_LEVEL_PACE = 2.0  # over p, for few columns: the level must follow an error that falls by a factor of e in 2 p rows
 
 # --- Analysis, races and experiments ----------------------------------------------------------------------------------
-ROWS_PER_COLUMN = 16  # of a sample: from more rows hardly anything is known more accurately
 SAMPLED_COLUMNS = 1500  # a factor of a sample, or a direct solve, then takes some tenths of a second
 NUMBERS_TO_TRY = 4e8  # read by random rows, at most: some tenths of a second
 NUMBERS_OF_A_SAMPLE = 4 * NUMBERS_IN_CACHE  # so that reading them takes as long as for all of A
-TIMINGS = 3  # of an operation, of which the shortest counts
-WELL_CONDITIONED = 1.5  # times the rows of a well-conditioned A: up to there convergence hardly slows down
 CONDITION_ERROR = 1.2  # factor up to which the condition number of a factor is estimated too low
 OUTLIERS = 0.2  # of the sampled rows, at most: if there are more, the noise is heavy-tailed
-ROWS_OF_A_CLUSTER = 16  # on average, from which a centroid is known well enough to compare other rows with it
-CLUSTER_GAIN = 0.9  # of the largest gain over random directions: the smallest number of clusters with so much is chosen
-CLUSTER_REST = 1.5  # times the smallest share of the rows that is left unexplained, at most
-MUCH_MORE_ALIKE = 3.0  # a similarity is much larger than another if so many times as large, or as close to 1
 TIGHT = 0.95  # cosine between a row and the centroid of its cluster, from which convergence is slow
 BUSY_CORES = 0.3  # used by other programs: above this times are unreliable, most of all with several threads
 REST = 0.15  # seconds before a timed run: OpenBLAS threads keep spinning for 0.11 s on cores that others need
-MORE_WORK = 1.5  # times an amount of work that did not suffice: the final one is at most so many times what is needed
-STALLED_RUNS = 3  # consecutive runs with tighter settings, without improvement, end a search
-TOO_SLOW_TO_REPEAT = 10.0  # times the best time: a slower solver is timed once
 CHEAP_TO_REPEAT = 1.0  # seconds: shorter runs are repeated at least once, because a single time may be disturbed
 DEMO_LIMIT = 15.0  # seconds that a solver of the demo may be predicted to take
 
@@ -165,7 +149,6 @@ CHUNK_BYTES = 64e6  # of rows that are in memory together: more are not read fas
 CHUNKS_IN_MEMORY = 4  # two passes may be active at the same time, each with a chunk in use and one being read
 FEWEST_ROWS = 16  # of a chunk, and of scattered rows that are read together
 WORKSPACE_VECTORS = 64  # of p numbers, per thread and right-hand side, in the workspace of methods
-PLACES = 64  # in a file, at least, from which runs of rows are sampled
 WORK_OF_A_BURST = 10_000_000  # numbers between two checks of the clock and of Ctrl-C: about 10 ms
 WORK_OF_A_THREAD = 300_000  # numbers used: about 0.3 ms, where waking another thread takes 0.1 ms
 BYTES_TO_ARRANGE = 64  # of memory per row: its label, index and rank, sorted and unsorted

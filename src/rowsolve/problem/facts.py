@@ -13,7 +13,7 @@ from rowsolve.kernels.gradient import widest_row
 from rowsolve.kernels.rows import CSRRows, frozen, look_at_sides
 from rowsolve.parallel.vectors import pairs_of, sum_of_squares
 from rowsolve.policy.prices import widest_band, worth_a_look_for_band
-from rowsolve.policy.thresholds import FEW_COLUMNS, SPOT_ROWS
+from rowsolve.policy.thresholds import FEW_COLUMNS, SPOTS
 from rowsolve.problem.layout import Layout, look_for_band
 from rowsolve.problem.null_space import obvious_null_space
 
@@ -91,7 +91,7 @@ class Facts:
         if isinstance(self._rows, CSRRows):
             squares = np.bincount(self._rows.indices, weights=self._rows.data**2.0)
         else:
-            some = self._rows.values[:: max(1, self._n_rows // SPOT_ROWS)][:SPOT_ROWS].astype(float)
+            some = self._rows.values[:: max(1, self._n_rows // SPOTS)][:SPOTS].astype(float)
             squares = np.einsum("ij,ij->j", some, some)
         squares = squares[squares > 0.0]
         return math.sqrt(float(squares.max() / squares.min())) if squares.size else 1.0

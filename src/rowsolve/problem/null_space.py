@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from rowsolve.kernels.rows import CSRRows
-from rowsolve.policy.thresholds import FEW_COLUMNS, SPOT_ROWS
+from rowsolve.policy.thresholds import FEW_COLUMNS, SPOTS
 
 __all__ = ["obvious_null_space"]
 
@@ -25,7 +25,7 @@ def obvious_null_space(rows: CSRRows, n_columns: int) -> np.ndarray | None:
     values, columns = data.reshape(n, each), indices.reshape(n, each)
     if not values[0].sum() and not (values @ np.ones(each)).any():
         return np.full((p, 1), 1.0 / math.sqrt(p))
-    if _groups_of(values[:SPOT_ROWS], columns[:SPOT_ROWS]) is None:  # mostly a few rows show that there are none
+    if _groups_of(values[:SPOTS], columns[:SPOTS]) is None:  # mostly a few rows show that there are none
         return None
     groups = _groups_of(values, columns)
     if groups is None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from rowsolve.kernels.rows import DenseRows, frozen
 from rowsolve.parallel.memory import free_memory
-from rowsolve.policy.thresholds import PLACES, ROWS_TO_CHECK, RUN_BYTES
+from rowsolve.policy.thresholds import ROWS_TO_CHECK, RUN_BYTES, SPOTS
 from rowsolve.problem.clock import Clock
 from rowsolve.problem.counter import RowCounter
 from rowsolve.problem.flagged import FlaggedRows
@@ -51,7 +51,7 @@ class StoredReader(Reader):
     def sample_is_a_pass(self) -> bool:
         """Whether a random sample of rows takes as long to read as all rows."""
         store = self.source.store
-        return store.ordered or store.shape[0] <= 2 * PLACES * store.chunk
+        return store.ordered or store.shape[0] <= 2 * SPOTS * store.chunk
 
     @property
     def rows_at_once(self) -> int:
@@ -110,7 +110,7 @@ class StoredReader(Reader):
         """
         store = self.source.store
         run = max(store.chunk, store.footprint.rows_in(RUN_BYTES))
-        run = min(run, count // PLACES)
+        run = min(run, count // SPOTS)
         if run < 2 or (store.chunk == 1 and count <= ROWS_TO_CHECK):
             return super().sample(count, rng)
         places = rng.permutation(-(-store.shape[0] // run))[: -(-count // run) + 1]

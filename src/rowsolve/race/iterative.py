@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rowsolve.policy.thresholds import MORE_WORK
+from rowsolve.policy.thresholds import HARDLY_MORE
 from rowsolve.race.contestant import Contestant, Deadline, Finish, is_sparse
 
 __all__ = ["LSMR", "LSQR", "SGD", "Kaczmarz"]
@@ -66,7 +66,7 @@ def _growing(amount: int) -> Iterator[float]:
     """Yield increasing amounts of work, without end: the race stops before the time limit would be exceeded."""
     while True:
         yield float(amount)
-        amount = math.ceil(MORE_WORK * amount)
+        amount = math.ceil(HARDLY_MORE * amount)
 
 
 class SGD(Contestant):

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from rowsolve.parallel.memory import free_memory
-from rowsolve.policy.thresholds import CHEAP_TO_REPEAT, REST, STALLED_RUNS, TOO_SLOW_TO_REPEAT
+from rowsolve.policy.thresholds import CHEAP_TO_REPEAT, ORDER_OF_MAGNITUDE, REPETITIONS, REST
 from rowsolve.race.contestant import Contestant, TimeIsUp
 from rowsolve.race.machine import blas_threads
 from rowsolve.race.problem import Problem, tiny_like
@@ -114,8 +114,8 @@ def _reason_to_stop(attempts: list[Attempt], setting: float, contestant: Contest
         if next_seconds > rules.limit:
             return f"time limit: {setting:g} {contestant.knob} would take about {next_seconds:.0f} s"
     errors = [one.error for one in attempts if one.error is not None]
-    if len(errors) > STALLED_RUNS and min(errors[-STALLED_RUNS:]) > 0.99 * min(errors[:-STALLED_RUNS]):
-        return f"no improvement in {STALLED_RUNS} tighter runs"
+    if len(errors) > REPETITIONS and min(errors[-REPETITIONS:]) > 0.99 * min(errors[:-REPETITIONS]):
+        return f"no improvement in {REPETITIONS} tighter runs"
     return ""
 
 
@@ -169,7 +169,7 @@ def _still_racing(found: list[Outcome], runs: list[list[Attempt]], number: int) 
     best = {
         i: min([one.best, *(run.seconds for run in runs[i])]) for i, one in enumerate(found) if one.verdict == REACHED
     }
-    slowest = TOO_SLOW_TO_REPEAT * min(best.values(), default=0.0)
+    slowest = ORDER_OF_MAGNITUDE * min(best.values(), default=0.0)
     return [i for i, seconds in best.items() if seconds <= (slowest if number else max(slowest, CHEAP_TO_REPEAT))]
 
 
