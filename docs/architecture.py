@@ -58,7 +58,7 @@ CALLS = (
     ("solve", "solve_small", "b", ""), ("solve_small", "fit", "b", "Fit"), ("fit", "compress", "b", ""),
     ("solve", "System", "a", ""), ("solve", "Job", "a", "Solution"), ("Job", "Auto", "a", "Stage"),
     ("Job", "Run", "a", "Outcome"), ("Job", "message_of", "a", ""), ("Auto", "FIRST, NEXT", "a", "Choice"),
-    ("Run", "RowLoop", "a", "Status"), ("Run", "StepLoop", "", "Status"), ("Run", "FreshRows", "a", "Finding"),
+    ("Run", "RowLoop", "a", "Status"), ("Run", "StepLoop", "", "Status"), ("Run", "FreshRows", "a", "CheckResult"),
     ("RowLoop", "Burst", "a", "Status"), ("StepLoop", "Refined.steps", "", "Step"),
     ("FreshRows", "sampled_check", "a", ""), ("Burst", "Plan.draw", "a", "rows"),
     ("Burst", "Monitor", "a", "Status"), ("Refined.steps", "Descent, fit", "", ""),

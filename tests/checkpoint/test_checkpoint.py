@@ -519,7 +519,7 @@ DEPENDENT = np.column_stack([A, A[:, 0] + A[:, 1]])
 WILD = b.copy()
 WILD[::25] += 50.0
 STATES = {
-    "wild rows": (A, WILD, "auto", {"rtol": 1e-9, "outliers": "drop"}, ["auto.aside"]),
+    "wild rows": (A, WILD, "auto", {"rtol": 1e-9, "outliers": "drop"}, ["auto.outlier_search"]),
     "compressed": (A, NOISY, rowsolve.Refined("all"), {"memory": MEMORY}, ["run.loop.all_rows"]),
     "sparse, several, gradients": (SPARSE, TWO, rowsolve.Refined("none"), {}, ["run.loop.descent"]),
     "sparse, several, rows": (SPARSE, SPARSE @ np.column_stack([X, 2 * X]), "block", {}, []),
@@ -568,7 +568,7 @@ def test_search_for_outliers__keeps_to_its_own_limit(tmp_path, monkeypatch):
     monkeypatch.setattr("rowsolve.engine.outliers.ROWS_TO_LEAVE_OUT", 20 if JIT else 6)
     args, options = (A, WILD, "auto"), {"rng": 2, "rtol": 1e-9, "threads": 1, "outliers": "drop"}
     assert "stopped early" in rowsolve.solve(*args, **options).message
-    check_states(tmp_path / "state", args, options, ["auto.aside"])
+    check_states(tmp_path / "state", args, options, ["auto.outlier_search"])
 
 
 def test_blocks_without_room_for_their_factors__go_on(tmp_path, monkeypatch):

@@ -281,7 +281,9 @@ def test_errors_of_the_callback__are_its_own(crafted):
 
 
 @pytest.mark.parametrize("crafted", ["cyclic"], indirect=True)
-@pytest.mark.parametrize("name", ["__class__", "system", "project", "take_over", "restore", "agreeing", "directions"])
+@pytest.mark.parametrize(
+    "name", ["__class__", "system", "project", "continue_from", "restore", "seems_consistent", "directions"]
+)
 def test_saved_attributes__that_determine_others_cannot_be_changed(crafted, name):
     fingerprint, members = crafted.states[0]
     tree = json.loads(members["state.json"])

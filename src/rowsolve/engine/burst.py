@@ -77,7 +77,7 @@ class Burst:
 
     def _is_misled(self) -> bool:
         """Return whether chains or memory may have misled x because the system is inconsistent."""
-        return self.plan.takes_shortcuts and any(monitor.suspicious for monitor in self.iterates.monitors)
+        return self.plan.assumes_consistency and any(monitor.suspicious for monitor in self.iterates.monitors)
 
     def advance(self) -> np.ndarray:
         """Let the method take a burst of rows, then take the suspects; return all rows taken.
@@ -87,7 +87,7 @@ class Burst:
         plan, system, values, drops = self.plan, self.context.system, self.iterates.values, self.iterates.drops
         if self._is_misled():
             plan.distrust()
-            self.iterates.judge_anew()
+            self.iterates.restart_monitors()
         n_rows = self._rows_of_a_burst()
         order = self._method.advance(plan, values, n_rows, self.context.rng, drops)
         if self.suspects.size:

@@ -20,12 +20,12 @@ from rowsolve.problem.reader import Part, Piece
 from rowsolve.problem.system import System
 
 __all__ = [
-    "Finding",
+    "CheckResult",
     "check_of_used_rows",
-    "far_from_usual",
-    "finding_of",
+    "check_result_of",
     "full_check",
-    "is_backed",
+    "is_confirmed",
+    "outlier_distance",
     "rows_by_b",
     "rows_off",
     "sampled_check",
@@ -33,7 +33,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     """The result of a check: the residual over the rows checked, and the rows that are off.
 
     `largest_share` is the largest fraction, over all columns, of rows that are off among the rows with an entry in that
@@ -52,7 +52,7 @@ _ROW_CHECK = named(
     gradient=optional(number),
 )  # fmt: skip
 # The expected entries of a saved state (see `rowsolve.checkpoint.state`).
-FINDING = named(Finding, row_check=_ROW_CHECK, off=row_numbers(), largest_share=number, n_places=integer())
+CHECK_RESULT = named(CheckResult, row_check=_ROW_CHECK, off=row_numbers(), largest_share=number, n_places=integer())
 
 
 def rows_off(system: System, order: np.ndarray, x: np.ndarray, limit: np.ndarray) -> tuple[np.ndarray, float]:
@@ -66,21 +66,21 @@ def rows_off(system: System, order: np.ndarray, x: np.ndarray, limit: np.ndarray
     return order[_exceeds(out, limit)], total
 
 
-def sampled_check(system: System, x: np.ndarray, limit: np.ndarray, rng: np.random.Generator) -> Finding:
+def sampled_check(system: System, x: np.ndarray, limit: np.ndarray, rng: np.random.Generator) -> CheckResult:
     """Check x on 256 random rows, fresh ones if there are enough, and on some with a conspicuous b."""
     order, n_fresh = system.sample(ROWS_TO_CHECK, rng)
     off, total = rows_off(system, order, x, limit)
     if order.size < system.n_rows:
         of_others = rows_off(system, rows_by_b(system, rng), x, limit)[0]
         off = np.union1d(off, of_others) if of_others.size else off
-    return Finding(_row_check(total, system, order, n_fresh), off, n_places=system.reader.n_places(order[:n_fresh]))
+    return CheckResult(_row_check(total, system, order, n_fresh), off, n_places=system.reader.n_places(order[:n_fresh]))
 
 
-def check_of_used_rows(system: System, x: np.ndarray) -> Finding:
+def check_of_used_rows(system: System, x: np.ndarray) -> CheckResult:
     """Compute the residual of a least-squares method, which has used all rows, on 256 evenly spaced rows."""
     row_check = residual_of_some(system.source.as_matrix(), system.b, np.atleast_2d(x), system.facts.norm_b)
     system.counter.add(row_check.n_rows)
-    return Finding(row_check, np.empty(0, np.int64))
+    return CheckResult(row_check, np.empty(0, np.int64))
 
 
 def rows_by_b(system: System, rng: np.random.Generator) -> np.ndarray:
@@ -100,7 +100,7 @@ def rows_by_b(system: System, rng: np.random.Generator) -> np.ndarray:
     return np.union1d(extremes, rng.choice(new, min(new.size, ROWS_TO_CHECK), replace=False))
 
 
-def is_backed(
+def is_confirmed(
     system: System, off: np.ndarray, most: float, rng: np.random.Generator, rank: int | None
 ) -> bool:  # fmt: skip
     """Return whether an x that satisfies all rows except those `off` is confirmed by informative rows.
@@ -121,12 +121,12 @@ def is_backed(
     return factor_of(system, np.sort(few)).rank >= (rank or system.n_columns)
 
 
-def finding_of(system: System, residual: float) -> Finding:
-    """Return the finding of a least-squares method that has computed the norm of the residual over all rows itself."""
-    return Finding(_row_check((residual / system.facts.norm_b) ** 2, system), np.empty(0, np.int64))
+def check_result_of(system: System, residual: float) -> CheckResult:
+    """Return the result of a least-squares method that has computed the norm of the residual over all rows itself."""
+    return CheckResult(_row_check((residual / system.facts.norm_b) ** 2, system), np.empty(0, np.int64))
 
 
-def full_check(system: System, x: np.ndarray, limit: np.ndarray) -> Finding:
+def full_check(system: System, x: np.ndarray, limit: np.ndarray) -> CheckResult:
     """Compute the residual, ``norm(A.T @ r)`` and all rows that are off in one pass over the data, on all threads."""
     if system.n_rhs > 1:
         return _full_check_of_many(system, x, limit)
@@ -146,10 +146,11 @@ def full_check(system: System, x: np.ndarray, limit: np.ndarray) -> Finding:
         for start in sorted(parts):  # the same sum in any order of the threads
             squares, slope, found = parts.pop(start)
             total, gradient, touched = total + squares, gradient + slope, touched + found
-    return Finding(_row_check(total, system, gradient=_norm(gradient)), np.flatnonzero(off), _largest_share(touched))
+    row_check = _row_check(total, system, gradient=_norm(gradient))
+    return CheckResult(row_check, np.flatnonzero(off), _largest_share(touched))
 
 
-def _full_check_of_many(system: System, x: np.ndarray, limit: np.ndarray) -> Finding:
+def _full_check_of_many(system: System, x: np.ndarray, limit: np.ndarray) -> CheckResult:
     vectors = laid_out(system.rows, np.vstack([x, np.zeros(system.n_columns)]))  # kernels expect a probe
     total, off, gradient, squares = 0.0, [], np.zeros_like(vectors), np.zeros(len(vectors))
     for piece in system.pieces(times_used=2 * system.n_rhs):
@@ -158,7 +159,7 @@ def _full_check_of_many(system: System, x: np.ndarray, limit: np.ndarray) -> Fin
         add_gradients_of_many(piece.rows, piece.of(system.b), 1.0, part.order, vectors, gradient, squares)
         total += of_part
         off.append(piece.first + part.order[_exceeds(out, limit)])
-    return Finding(_row_check(total, system, gradient=_norm(gradient)), np.concatenate(off))
+    return CheckResult(_row_check(total, system, gradient=_norm(gradient)), np.concatenate(off))
 
 
 def _largest_share(touched: np.ndarray) -> float:
@@ -167,7 +168,7 @@ def _largest_share(touched: np.ndarray) -> float:
     return float(np.max(off / (spare + off), initial=0.0))
 
 
-def far_from_usual(system: System, z: np.ndarray, rng: np.random.Generator) -> float:
+def outlier_distance(system: System, z: np.ndarray, rng: np.random.Generator) -> float:
     """Return 12 times the median distance of some rows from `z`, above which a row stands out."""
     order, _ = system.sample(ROWS_TO_CHECK, rng)
     found = [np.empty(0)]

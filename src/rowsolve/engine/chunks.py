@@ -69,7 +69,7 @@ class _Plan:
         self.plan = self.method.begin(chunk, rng)
         if before is not None:
             self.turn += 1
-            self.plan.take_over(before)
+            self.plan.continue_from(before)
         self.n_left = chunk.n_rows
         self._count(chunk)
 

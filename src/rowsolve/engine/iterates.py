@@ -46,9 +46,9 @@ class Iterates:
         self.values[:-1] = stage.x0
         self.drops = np.zeros(self.n_rhs + 1)
         self._context, self._by_rows = context, isinstance(method, RowMethod)
-        self._patience = system.n_rows if method.can.in_given_order else 0
+        self._min_rows = system.n_rows if method.can.in_given_order else 0
         self._bounded = system.bounds is not None and method.can.bounds
-        self.judge_anew(warm=bool(stage.x0.any()))
+        self.restart_monitors(warm=bool(stage.x0.any()))
 
     @property
     def x(self) -> np.ndarray:
@@ -66,7 +66,7 @@ class Iterates:
         if len(self.monitors) == 1:
             return self.monitors[0]
         undecided = [each for each, verdict in zip(self.monitors, self.verdicts, strict=True) if verdict is None]
-        return max(undecided or self.monitors, key=lambda each: each.shortfall)
+        return max(undecided or self.monitors, key=lambda each: each.error_ratio)
 
     @property
     def relative_errors(self) -> np.ndarray:
@@ -84,7 +84,7 @@ class Iterates:
         eps = self._context.tolerance.eps
         return np.array([3.0 * each.allowed + 16.0 * eps * each.norm_x for each in self.monitors])
 
-    def judge_anew(self, *, warm: bool = True) -> None:
+    def restart_monitors(self, *, warm: bool = True) -> None:
         """Start new monitors at the current x, and a new probe (unless the method estimates its own error)."""
         probe = self.probe
         probe[:] = 0.0
@@ -92,7 +92,7 @@ class Iterates:
             probe += self._context.rng.standard_normal(probe.size)
             probe /= math.sqrt(probe @ probe)
         self.monitors = [
-            Monitor(self._context.tolerance, x, probe, warm=warm, patience=self._patience, bounded=self._bounded)
+            Monitor(self._context.tolerance, x, probe, warm=warm, min_rows=self._min_rows, bounded=self._bounded)
             for x in self.values[:-1]
         ]
         self.verdicts: list[Status | None] = [None] * len(self.monitors)
@@ -118,7 +118,7 @@ class Iterates:
             if verdict is None:
                 self.verdicts[c] = found
             else:  # it has converged, and its error can only decrease
-                monitor.keep_best(before)
+                monitor.keep_smaller_error(before)
 
     @property
     def verdict(self) -> Status | None:
@@ -128,15 +128,15 @@ class Iterates:
     def take_step(self, step: Step, bounds: tuple[np.ndarray, np.ndarray] | None) -> bool:
         """Set x and its error; return whether x had to be clipped to `bounds`, so that its error is not known."""
         self.values[:-1] = step.x
-        cut_off = False
+        clipped = False
         if bounds is not None:
             np.clip(self.values[:-1], *bounds, out=self.values[:-1])
-            cut_off = bool(np.any(self.values[:-1] != step.x))
+            clipped = bool(np.any(self.values[:-1] != step.x))
         errors = (np.zeros(len(self.monitors)) + step.error).tolist()
         for monitor, x, error in zip(self.monitors, self.values[:-1], errors, strict=True):
             _keep_in_range(error)
-            monitor.record(x, math.nan if cut_off else error)
-        return cut_off
+            monitor.record(x, math.nan if clipped else error)
+        return clipped
 
     def make_sure_of_range(self) -> None:
         """Raise if an x is so small that its square underflows."""
@@ -149,7 +149,7 @@ class Iterates:
         "drops": array("v"),
         "verdicts": listed(optional(member(Status)), "k"),
     }
-    derived: ClassVar[tuple[str, ...]] = ("n_rhs", "_context", "_by_rows", "_patience", "_bounded", "monitors")
+    derived: ClassVar[tuple[str, ...]] = ("n_rhs", "_context", "_by_rows", "_min_rows", "_bounded", "monitors")
 
     def state(self) -> dict[str, Any]:
         """Return the state of the iterates and of their monitors."""

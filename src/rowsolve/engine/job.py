@@ -125,7 +125,7 @@ class Job:
         words, remark = ([], "") if self._auto is None else (self._auto.words, self._auto.remark)
         message = message_of(context, outcome, words, has_start=bool(self._task.x0.any()))
         trouble = "" if context.saver is None else context.saver.trouble
-        finding, n_read = outcome.checked.finding, system.counter.rows_read
+        result, n_read = outcome.checked.result, system.counter.rows_read
         clock, n_bytes = system.clock, system.reader.bytes_read
         return Solution(
             x=outcome.x.T.copy(),
@@ -134,7 +134,7 @@ class Job:
             error_estimates=outcome.errors,
             rank=outcome.findings.rank,
             optimality=outcome.findings.optimality,
-            row_check=finding.row_check if finding else None,
+            row_check=result.row_check if result else None,
             method=outcome.method.name,
             cost=Cost(n_read, n_read / system.n_rows, n_bytes, clock.elapsed, clock.paused),
             rows_off=outcome.rows_off,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rowsolve._solution import RowCheck, Status
-from rowsolve.engine.check import Finding
+from rowsolve.engine.check import CheckResult
 from rowsolve.engine.outcome import Checked, Outcome
 from rowsolve.engine.stage import Context
 from rowsolve.estimate.step import Findings
@@ -202,27 +202,27 @@ def _zero_row(system: System, outcome: Outcome) -> str:
 
 def _checked(system: System, outcome: Outcome) -> str:
     """Return a sentence on the rows that x satisfies, or on its residual."""
-    status, (finding, off, _) = outcome.status, outcome.checked
+    status, (result, off, _) = outcome.status, outcome.checked
     if off.size and status in (Status.CONVERGED, Status.PRECISION):
         return (
             f"Rows left out as outliers: {_rows_off(off)} ({off.size / system.n_rows:.2%} of all; see "
             "solution.rows_off). x satisfies all other rows, which were checked."
         )
-    if status is not Status.CONVERGED or finding is None:
+    if status is not Status.CONVERGED or result is None:
         return ""
     if outcome.method.can.least_squares:
-        return by_least_squares(finding.row_check, "" if not _bounded(system, outcome) else " within the bounds")
+        return by_least_squares(result.row_check, "" if not _bounded(system, outcome) else " within the bounds")
     if outcome.outlook.rows_averaged:
         return (
             f"The system is inconsistent: x is the mean of the last {_number(outcome.outlook.rows_averaged)} "
-            f"iterates, which converges to the least-squares solution; its relative residual is {finding.row_check}."
+            f"iterates, which converges to the least-squares solution; its relative residual is {result.row_check}."
         )
-    return _satisfied(finding)
+    return _satisfied(result)
 
 
-def _satisfied(finding: Finding) -> str:
+def _satisfied(result: CheckResult) -> str:
     """Return a sentence on the rows that x satisfies."""
-    row_check, n_places = finding.row_check, finding.n_places
+    row_check, n_places = result.row_check, result.n_places
     if row_check.full:
         return f"x satisfies all {row_check.n_rows:,} rows, which were checked."
     if row_check.n_fresh < 100 or n_places < FEWEST_PLACES:

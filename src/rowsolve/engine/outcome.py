@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rowsolve._solution import Status
-from rowsolve.engine.check import Finding
+from rowsolve.engine.check import CheckResult
 from rowsolve.estimate.monitor import Monitor, fewest_rows_left, rows_left
 from rowsolve.estimate.step import Findings
 from rowsolve.methods.base import Method
@@ -22,22 +22,22 @@ class Checked(NamedTuple):
 
     Attributes
     ----------
-    finding : Finding or None
-        The finding of the last check of x.
+    result : CheckResult or None
+        The result of the last check of x.
     off : ndarray of int64
         Rows that are inconsistent with the others.
     zero_rows : ndarray of int64
         Rows of zeros with a nonzero b.
     """
 
-    finding: Finding | None
+    result: CheckResult | None
     off: np.ndarray
     zero_rows: np.ndarray
 
     @property
     def is_full(self) -> bool:
         """Whether all rows were checked."""
-        return self.finding is not None and self.finding.row_check.full
+        return self.result is not None and self.result.row_check.full
 
 
 class Outlook(NamedTuple):
@@ -93,7 +93,7 @@ class Outcome(NamedTuple):
         The remaining probe.
     errors : ndarray of shape (n_rhs,)
         The estimated relative error of each x.
-    cut_off : bool
+    clipped : bool
         Whether x was clipped to its bounds, because the method does not support bounds.
     """
 
@@ -105,7 +105,7 @@ class Outcome(NamedTuple):
     findings: Findings
     checked: Checked
     outlook: Outlook
-    cut_off: bool = False
+    clipped: bool = False
 
     @property
     def worst_error(self) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 
 from rowsolve._solution import Status
 from rowsolve.checkpoint.state import Kind, StateError, array, named, number, optional, packed, row_numbers, text
-from rowsolve.engine.check import FINDING
+from rowsolve.engine.check import CHECK_RESULT
 from rowsolve.engine.messages import far_rows
 from rowsolve.engine.outcome import Checked, Outcome, Outlook
 from rowsolve.engine.residuals import residuals_of
@@ -21,9 +21,9 @@ from rowsolve.policy.auto import is_plain
 from rowsolve.policy.thresholds import CLEAN, FEW_COLUMNS, ROWS_TO_LEAVE_OUT, TALL
 from rowsolve.problem.system import System
 
-__all__ = ["Aside", "outliers_among"]
+__all__ = ["OutlierSearch", "outliers_among"]
 
-_CHECKED = named(Checked, finding=optional(FINDING), off=row_numbers(), zero_rows=row_numbers())
+_CHECKED = named(Checked, result=optional(CHECK_RESULT), off=row_numbers(), zero_rows=row_numbers())
 # What is saved of a least-squares solution of a single right-hand side.
 _KEPT: dict[str, Kind] = {"x": array("p"), "errors": array(1), "findings": FINDINGS, "checked": _CHECKED}
 
@@ -43,7 +43,7 @@ def outliers_among(system: System, outcome: Outcome) -> str:
 
 
 @dataclass(frozen=True)
-class Aside:
+class OutlierSearch:
     """A stage by 'quantile' that looks for an x without outliers.
 
     Attributes
@@ -61,7 +61,7 @@ class Aside:
     most_rows: float
 
     @classmethod
-    def begun(cls, system: System, least_squares: Outcome, seen: str) -> Aside:
+    def begun(cls, system: System, least_squares: Outcome, seen: str) -> OutlierSearch:
         """Return a stage that begins now."""
         most = ROWS_TO_LEAVE_OUT * max(system.n_columns, FEW_COLUMNS)
         return cls(least_squares, seen, float(system.counter.rows_read + most))
@@ -97,14 +97,14 @@ class Aside:
         return {"least_squares": kept, "seen": self.seen, "most_rows": self.most_rows}
 
     @classmethod
-    def from_state(cls, state: Any, system: System, method: Method) -> Aside:
+    def from_state(cls, state: Any, system: System, method: Method) -> OutlierSearch:
         """Return a stage with that state, after `method`."""
         if not isinstance(method, Refined) or system.n_rhs > 1 or not is_plain(system):
-            raise StateError("aside: expected none")
+            raise StateError("outlier_search: expected none")
 
         def outcome(**kept: Any) -> Outcome:
             return Outcome(method, Status.CONVERGED, probe=np.empty(0), outlook=Outlook(), **kept)
 
         kind = named(cls, least_squares=named(outcome, **_KEPT), seen=text, most_rows=number)
-        found: Aside = kind(state, system.sizes)
+        found: OutlierSearch = kind(state, system.sizes)
         return found

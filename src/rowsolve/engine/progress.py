@@ -91,7 +91,7 @@ class Progress:
         ours = [name == self._method.name for name in history.method[-REPETITIONS:]]
         if len(errors) < REPETITIONS or not all(ours) or not errors[0] > errors[-1] > 0.0:
             return math.nan
-        return math.log(max(monitor.shortfall, 1.0)) / math.log(errors[0] / errors[-1]) * (rows[-1] - rows[0])
+        return math.log(max(monitor.error_ratio, 1.0)) / math.log(errors[0] / errors[-1]) * (rows[-1] - rows[0])
 
     saved: ClassVar[dict[str, Kind]] = {"rows_prepared": integer(), "prepared_at": number}
     derived: ClassVar[tuple[str, ...]] = ("_context", "_method", "_iterates")

@@ -35,7 +35,7 @@ class RowLoop:
         The mean of the iterates, if the system is inconsistent.
     """
 
-    cut_off = False
+    clipped = False
 
     def __init__(
         self, context: Context, stage: Stage, iterates: Iterates, fresh: FreshRows, progress: Progress
@@ -96,7 +96,7 @@ class RowLoop:
         fresh, burst = self._fresh, self.burst
         if fresh.off.size:
             return self._inconsistent(unsure=fresh.never_used().size > 0)
-        disagreeing = fresh.that_disagree()
+        disagreeing = fresh.check_rows()
         if fresh.off.size:
             return verdict if fresh.can_be_left_out() else self._inconsistent(unsure=True)
         if not disagreeing.size:
@@ -108,19 +108,19 @@ class RowLoop:
             return Status.PRECISION  # all were in the last burst, so only rounding keeps x from satisfying them
         burst.suspect(disagreeing)
         fresh.forget()
-        self._iterates.judge_anew()
+        self._iterates.restart_monitors()
         return None
 
     def _after(self, verdict: Status | None) -> Status | None:
         """Handle any other verdict; return how the loop ends, or None if it goes on."""
         fresh, burst, inconsistent = self._fresh, self.burst, verdict is Status.INCONSISTENT
         if inconsistent and self._stage.method.can.max_outlier_fraction and self._iterates.monitor.bursts.falls:
-            self._iterates.judge_anew()  # outliers slowed x down at first, but not the probe
+            self._iterates.restart_monitors()  # outliers slowed x down at first, but not the probe
         elif inconsistent and burst.bounds is not None and self._still_comes_nearer():
             pass
         elif inconsistent and burst.suspects.size:
             fresh.blame(burst.release_suspects())
-            self._iterates.judge_anew()
+            self._iterates.restart_monitors()
         elif verdict is not None:
             fresh.blame(_NO_ROWS)
             return verdict
@@ -139,7 +139,7 @@ class RowLoop:
         if monitor.bursts.n_rows < self._rows_to_look_again:
             return False
         self._rows_to_look_again = 2 * monitor.bursts.n_rows + system.n_rows
-        return self._fresh.reach_the_rest()
+        return self._fresh.confirm_null_space()
 
     def _still_comes_nearer(self) -> bool:
         """Return whether x may still converge to a solution within its bounds.
@@ -149,7 +149,7 @@ class RowLoop:
         """
         monitor, long = self._iterates.monitor, MANY_ROWS * max(self._context.system.n_columns, FEW_COLUMNS)
         self._iterates.forget_verdicts()
-        return monitor.spent and (monitor.bursts.n_rows < long or monitor.bursts.falls)
+        return monitor.probe_settled and (monitor.bursts.n_rows < long or monitor.bursts.falls)
 
     def _inconsistent(self, *, unsure: bool) -> Status:
         """Return the status; if x is `unsure`, because rows that were left out may be correct, set its error to NaN."""

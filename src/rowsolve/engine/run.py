@@ -82,7 +82,7 @@ class Run:
             outlook = outlook._replace(rows_averaged=rows_averaged, rows_left_of_mean=rows_left_of_mean)
         return Outcome(
             self.method, status, iterates.x, iterates.probe, iterates.relative_errors, self.findings,
-            self.fresh.checked, outlook, loop.cut_off,
+            self.fresh.checked, outlook, loop.clipped,
         )  # fmt: skip
 
     def state(self) -> dict[str, Any]:

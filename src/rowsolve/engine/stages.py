@@ -11,7 +11,7 @@ from rowsolve._solution import Status
 from rowsolve.checkpoint.state import Kind, StateError, fill, listed, named, packed, state_of, text
 from rowsolve.engine.messages import FOR_FAR_ROWS
 from rowsolve.engine.outcome import Outcome
-from rowsolve.engine.outliers import Aside, outliers_among
+from rowsolve.engine.outliers import OutlierSearch, outliers_among
 from rowsolve.engine.residuals import residuals_of
 from rowsolve.engine.stage import Context, Stage, Task
 from rowsolve.methods import Deflated, Direct, Method, Randomized, Refined
@@ -45,7 +45,7 @@ class Auto:
         self.words: list[str] = []
         self.remark = ""
         self.choice: Choice | None = None  # the present one
-        self.aside: Aside | None = None  # the stage without outliers, once it has begun
+        self.outlier_search: OutlierSearch | None = None  # the stage without outliers, once it has begun
 
     def first(self) -> Stage:
         """Return the first stage."""
@@ -55,13 +55,13 @@ class Auto:
     def after(self, outcome: Outcome) -> Stage | Outcome:
         """Return the stage after one with this outcome; or the outcome of the solve, if that was the last stage."""
         system, task = self._context.system, self._task
-        if self.aside is not None:
-            found, end = self.aside.ending(outcome)
-            self.words[-1] = self.aside.why + end
+        if self.outlier_search is not None:
+            found, end = self.outlier_search.ending(outcome)
+            self.words[-1] = self.outlier_search.why + end
             return found
         sharing = rows_share_much(system, outcome.status, self._context.rng)
         suspicious = outcome.outlook.suspicious
-        choice = next_choice(Ending(system, outcome.method, outcome.status, suspicious, outcome.cut_off, sharing))
+        choice = next_choice(Ending(system, outcome.method, outcome.status, suspicious, outcome.clipped, sharing))
         if choice is not None and task.max_rows - system.counter.rows_read < system.n_rows:  # it would read all
             return outcome._replace(status=Status.MAX_PASSES)
         if choice is not None:
@@ -69,9 +69,9 @@ class Auto:
             return replace(self._begun(choice, x0), probe=probe, findings=outcome.findings)
         seen = outliers_among(system, outcome)
         if seen and task.drop:
-            self.aside = Aside.begun(system, outcome, seen)
-            self.words.append(f"{self.aside.why}.")
-            return self.aside.stage(task)
+            self.outlier_search = OutlierSearch.begun(system, outcome, seen)
+            self.words.append(f"{self.outlier_search.why}.")
+            return self.outlier_search.stage(task)
         self.remark = FOR_FAR_ROWS.format(seen) if seen else ""
         return outcome
 
@@ -100,27 +100,27 @@ class Auto:
             return x0, None
         order, _ = system.sample(ROWS_TO_CHECK, self._context.rng)
         off, b = residuals_of(system, order, last.x), system.b[order]
-        return (last.x.copy(), _like_the_error(last.probe, self._context.rng)) if off @ off < b @ b else (x0, None)
+        return (last.x.copy(), _random_error_vector(last.probe, self._context.rng)) if off @ off < b @ b else (x0, None)
 
     saved: ClassVar[dict[str, Kind]] = {"words": listed(text), "remark": text}
-    derived: ClassVar[tuple[str, ...]] = ("_context", "_task", "choice", "aside")
+    derived: ClassVar[tuple[str, ...]] = ("_context", "_task", "choice", "outlier_search")
 
     def state(self) -> dict[str, Any]:
         """Return the present stage, and why it was begun."""
         assert self.choice is not None
         why, method = self.choice
         choice = {"why": why, "method": {"name": method.name, **_parameters(method)}}
-        return {**state_of(self), "choice": choice, "aside": packed(self.aside)}
+        return {**state_of(self), "choice": choice, "outlier_search": packed(self.outlier_search)}
 
     def restored(self, state: Any) -> Stage:
         """Restore the state; return the stage that was at work."""
         system = self._context.system
-        fill(self, state, system.sizes, besides=("choice", "aside"))
+        fill(self, state, system.sizes, besides=("choice", "outlier_search"))
         self.choice = named(Choice, why=text, method=self._method_named)(state["choice"], system.sizes)
-        if state["aside"] is None:
+        if state["outlier_search"] is None:
             return self._stage_of(self.choice)
-        self.aside = Aside.from_state(state["aside"], system, self.choice.method)
-        return self.aside.stage(self._task)
+        self.outlier_search = OutlierSearch.from_state(state["outlier_search"], system, self.choice.method)
+        return self.outlier_search.stage(self._task)
 
     def _method_named(self, state: Any, _: Any) -> Method:
         """Return the method in a saved state; raise `StateError` if it cannot be a stage of this solve."""
@@ -138,7 +138,7 @@ class Auto:
         return method
 
 
-def _like_the_error(left: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _random_error_vector(left: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return a vector that resembles the error of an x computed from random rows, which have `left` this probe.
 
     It is the sum of the remaining probe, which resembles the rest of the error at the start, and of a random vector for

@@ -24,7 +24,7 @@ class StepLoop:
     ----------
     findings : Findings
         The findings of the steps and of earlier stages.
-    cut_off : bool
+    clipped : bool
         Whether x was clipped to its bounds, because the method does not support bounds.
     averaging : None
         The iterates are never averaged.
@@ -37,7 +37,7 @@ class StepLoop:
     ) -> None:
         self._context, self._stage, self._iterates = context, stage, iterates
         self._fresh, self._progress = fresh, progress
-        self.findings, self.cut_off = stage.findings, False
+        self.findings, self.clipped = stage.findings, False
         self._steps: Any = None
 
     def go(self) -> Status:
@@ -65,18 +65,18 @@ class StepLoop:
     def _take(self, step: Step) -> None:
         system = self._context.system
         ignored = system.bounds if not self._stage.method.can.bounds else None
-        self.cut_off = self._iterates.take_step(step, ignored)
+        self.clipped = self._iterates.take_step(step, ignored)
         self.findings = self.findings.updated(step.findings)
         self._progress.record(math.nan)
 
     def _status_after(self, step: Step) -> Status | None:
         """Return the status with which a step ends the loop; None if the loop goes on."""
-        if step.status not in (Status.CONVERGED, Status.PRECISION) or self.cut_off:
+        if step.status not in (Status.CONVERGED, Status.PRECISION) or self.clipped:
             return step.status
         if self._stage.method.can.least_squares and step.residual is not None and self._stage.check == "sampled":
-            self._fresh.take_residual(step.residual)
+            self._fresh.set_residual_norm(step.residual)
             return step.status
-        disagreeing = self._fresh.that_disagree()
+        disagreeing = self._fresh.check_rows()
         self._fresh.blame(disagreeing)
         return Status.INCONSISTENT if disagreeing.size else step.status
 

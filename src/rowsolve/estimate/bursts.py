@@ -61,12 +61,12 @@ class Bursts:
         n1, n2 = sum(self.rows[-2 * width : -width]), sum(self.rows[-width:])
         return _decay(s1, n1, s2, n2), 3.0 * math.sqrt(4.0 / n2) / n2
 
-    def is_slow(self, n_columns: int, patience: float) -> bool:
+    def is_slow(self, n_columns: int, min_rows: float) -> bool:
         """Return whether the rate of convergence is known and far below that of well-conditioned rows.
 
-        It is not known before `patience` rows, and some more.
+        It is not known before `min_rows` rows, and some more.
         """
-        if self.n_rows < max(patience, PATIENCE * max(n_columns, FEW_COLUMNS)):
+        if self.n_rows < max(min_rows, PATIENCE * max(n_columns, FEW_COLUMNS)):
             return False
         return sum(self.rate) < SLOW_RATE / n_columns
 

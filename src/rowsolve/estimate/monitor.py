@@ -63,7 +63,7 @@ class Monitor:
     x0, probe : ndarray of shape (p,)
     warm : bool
         Whether x0 was given.
-    patience : float
+    min_rows : float
         Rows that must have been seen before a prediction may end the run.
     bounded : bool
         Whether x is projected on its bounds after every burst, which the probe is not.
@@ -75,7 +75,7 @@ class Monitor:
         Estimated ``norm(x - x*)``; NaN if it is not known.
     noise : float
         The typical distance by which a row moves x, if the system is inconsistent.
-    spent : bool
+    probe_settled : bool
         Whether no row moves the probe any more.
     suspicious : bool
         Whether the system may be inconsistent.
@@ -85,17 +85,17 @@ class Monitor:
     """
 
     def __init__(
-        self, tolerance: Tolerance, x0: np.ndarray, probe: np.ndarray, *, warm: bool = False, patience: float = 0.0,
+        self, tolerance: Tolerance, x0: np.ndarray, probe: np.ndarray, *, warm: bool = False, min_rows: float = 0.0,
         bounded: bool = False,
     ) -> None:  # fmt: skip
         self.estimator = ErrorEstimator(tolerance, x0, warm=warm)
-        self._limits = patience, bounded
+        self._limits = min_rows, bounded
         self.norm_x, self.probe_sq = self.estimator.norm_x0, float(probe @ probe)
         self._probe_sq_at_start = self.probe_sq
         self.bursts = Bursts()
         self.precision = _Precision(1.0, 1.0, tolerance.eps)
         self.error = self.noise = math.nan
-        self.spent = self.suspicious = False
+        self.probe_settled = self.suspicious = False
         self.excesses = (math.nan, math.nan, math.nan)
 
     @property
@@ -117,7 +117,7 @@ class Monitor:
         return math.inf if self.error > 0.0 else self.error
 
     @property
-    def shortfall(self) -> float:
+    def error_ratio(self) -> float:
         """The estimated error divided by the allowed one; infinity if it is not known."""
         if math.isnan(self.error) or self.error > 0.0 == self.allowed:
             return math.inf
@@ -142,37 +142,38 @@ class Monitor:
         self.norm_x, self.probe_sq = math.sqrt(x @ x), float(probe @ probe)
         rounding, window, eps = self.precision
         unit = max(self.estimator.n_columns, FEW_COLUMNS)
-        # If the probe has not moved for many rows, it is spent: the rest of it is in the null space of A.
+        # If the probe has not moved for many rows, it has settled: the rest of it is in the null space of A.
         still = (LONG_SUM * rounding * EPS) ** 2 * self.probe_sq
-        drop, probe_drop, n_seen, self.spent = self.bursts.newest(still, window * unit, STILL_ROWS * unit)
-        self.estimator.measure(math.sqrt(self.probe_sq), 0.0 if self.spent else math.sqrt(probe_drop))
+        drop, probe_drop, n_seen, self.probe_settled = self.bursts.newest(still, window * unit, STILL_ROWS * unit)
+        self.estimator.measure(math.sqrt(self.probe_sq), 0.0 if self.probe_settled else math.sqrt(probe_drop))
         by_probe, floor = self.estimator.of_change(math.sqrt(drop)), self.floor
         exact = drop <= n_seen * (LONG_SUM * rounding * eps * self.norm_x) ** 2
         self.error = max(by_probe, floor)
         good = max(self.estimator.margin * by_probe, floor) <= self.allowed
         if good and not exact:
-            warm = self.estimator.warm and not self.spent
+            warm = self.estimator.warm and not self.probe_settled
             unlucky = self.estimator.of_unlucky_start(x, self.probe_left) if warm else 0.0
-            path = self.bursts.extrapolated(self.estimator.n_columns, along_a_path=self._limits[1] and self.spent)
+            along_a_path = self._limits[1] and self.probe_settled
+            path = self.bursts.extrapolated(self.estimator.n_columns, along_a_path=along_a_path)
             self.error = max(self.error, path, unlucky)
         if good and self.error <= self.allowed:
             return Status.CONVERGED
-        return self._doubts(drop, probe_drop, n_seen, x, budget, exact=exact)
+        return self._failure_status(drop, probe_drop, n_seen, x, budget, exact=exact)
 
-    def _doubts(
+    def _failure_status(
         self, drop: float, probe_drop: float, n_seen: int, x: np.ndarray, budget: float, *, exact: bool
     ) -> Status | None:  # fmt: skip
         """Return the status to stop with if x will not reach the tolerance; None if it may."""
         calm = probe_drop / self._probe_sq_at_start * self.estimator.moved_sq(x)
         excess = _excess(drop, calm)
         self.excesses = (excess, *self.excesses[:2])
-        self.suspicious = not exact and (excess > UNLUCKY or _leaps(self.excesses))
+        self.suspicious = not exact and (excess > UNLUCKY or _excess_jumps(self.excesses))
         # If a solution exists, the drop of x is at most ``norm(M)**2 * norm(x* - x0)**2``, where M maps the initial
         # error to the current steps; and the drop of z is at least ``norm(M)**2 * norm(z0)**2 / p``, up to a random
         # factor. So a larger excess shows that there is no solution.
         contradictory = excess > CONTRADICTION * self.estimator.n_columns
         if exact:
-            return Status.PRECISION if contradictory or self.spent or drop == 0.0 else None
+            return Status.PRECISION if contradictory or self.probe_settled or drop == 0.0 else None
         status = self._noisy(math.sqrt(drop / n_seen)) if contradictory else None
         is_slow = status is None and self.bursts.is_slow(self.estimator.n_columns, self._limits[0])
         return Status.SLOW if is_slow and fewest_rows_left(self) > budget else status
@@ -185,7 +186,7 @@ class Monitor:
         """Set the attributes of the plan that describe its steps (see `Plan`)."""
         self.precision = _Precision(rounding, window, max(self.estimator.tolerance.eps, eps))
 
-    def keep_best(self, error: float) -> None:
+    def keep_smaller_error(self, error: float) -> None:
         """Keep the earlier `error` of an x that has converged, if that is smaller."""
         self.error, self.suspicious = min(error, self.error), False
 
@@ -197,18 +198,18 @@ class Monitor:
         as it loses.
         """
         p = self.estimator.n_columns
-        if not self.spent and CONTRADICTION * p * self.probe_sq > self._probe_sq_at_start:
+        if not self.probe_settled and CONTRADICTION * p * self.probe_sq > self._probe_sq_at_start:
             return None
         self.noise = noise
         self.error = max(noise * math.sqrt(p / 2.0), self.floor)
-        if self._limits[1] and self.spent:
+        if self._limits[1] and self.probe_settled:
             self.error = max(self.error, self.bursts.extrapolated(p, along_a_path=True))
         return Status.CONVERGED if self.error <= self.allowed else Status.INCONSISTENT
 
     saved: ClassVar[dict[str, Kind]] = {
         **dict.fromkeys(("norm_x", "probe_sq", "_probe_sq_at_start", "error", "noise"), number),
         "excesses": tuple_of(number, number, number),
-        **dict.fromkeys(("spent", "suspicious"), flag),
+        **dict.fromkeys(("probe_settled", "suspicious"), flag),
         "precision": named(_Precision, rounding=amount, window=amount, eps=amount),
     }
     derived: ClassVar[tuple[str, ...]] = ("_limits", "estimator", "bursts")
@@ -253,6 +254,6 @@ def _excess(drop: float, calm: float) -> float:
     return drop / calm if calm > 0.0 else math.inf
 
 
-def _leaps(excesses: tuple[float, ...]) -> bool:
+def _excess_jumps(excesses: tuple[float, ...]) -> bool:
     """Return whether the last excess is large and far above one of those before, rather than levelling out."""
     return excesses[0] > EXCESS_LEAP and any(excesses[0] > EXCESS_LEAP * earlier > 0.0 for earlier in excesses[1:])

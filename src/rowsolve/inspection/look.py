@@ -106,7 +106,7 @@ def inspect(
 def _noise_left_by(run: Run) -> Noise:
     """Return what random rows tell about the noise: their residual is due to noise and to the error of x."""
     return Noise(
-        None, run.fresh.finding.row_check.relative if run.fresh.finding else None, run.iterates.monitor.suspicious
+        None, run.fresh.result.row_check.relative if run.fresh.result else None, run.iterates.monitor.suspicious
     )
 
 

@@ -50,14 +50,14 @@ class Plan:
         The relative precision of equations that the method forms itself; 0 if it forms none.
     window : float
         The number of rows, divided by p, over which the drops are averaged before they are compared.
-    agreeing : bool
+    seems_consistent : bool
         Whether the system seems consistent, which chains and memory assume.
     """
 
     rounding = 1.0
     eps = 0.0
     window = 1.0
-    agreeing = True
+    seems_consistent = True
 
     def __init__(
         self, system: System, work_per_row: float = 0.0, rows_per_step: int = 1, price_of_row: float = 1.0
@@ -73,23 +73,26 @@ class Plan:
         return 1
 
     @property
-    def takes_shortcuts(self) -> bool:
+    def assumes_consistency(self) -> bool:
         """Whether x is moved by chains or memory, which assume a consistent system."""
         return False
 
     def trust(self) -> None:
         """Take the system for consistent, as at the start."""
-        self.agreeing = True
+        self.seems_consistent = True
 
     def distrust(self) -> None:
         """Take the system for inconsistent, so that only plain projections are used from now on."""
-        self.agreeing = False
+        self.seems_consistent = False
 
-    def take_over(self, before: Any) -> None:
+    def continue_from(self, before: Any) -> None:
         """Continue from the state of a plan for other rows of the same system."""
-        self.agreeing = before.agreeing
+        self.seems_consistent = before.seems_consistent
 
-    saved: ClassVar[dict[str, Kind]] = {"agreeing": flag, **dict.fromkeys(("rounding", "eps", "window"), amount)}
+    saved: ClassVar[dict[str, Kind]] = {
+        "seems_consistent": flag,
+        **dict.fromkeys(("rounding", "eps", "window"), amount),
+    }
     derived: ClassVar[tuple[str, ...]] = ("system", "work_per_row", "rows_per_step", "price_of_row")
 
     def state(self) -> dict[str, Any]:

@@ -72,9 +72,9 @@ class ObliviousPlan(Plan):
         """Keep so many directions in memory."""
         self.directions, self.window = Directions(self, n_directions), MEMORY_WINDOW
 
-    def take_over(self, before: Any) -> None:
+    def continue_from(self, before: Any) -> None:
         """Keep the memory of the plan before."""
-        super().take_over(before)
+        super().continue_from(before)
         self.directions, self.window = before.directions, before.window
 
     @property
@@ -83,13 +83,13 @@ class ObliviousPlan(Plan):
         return 1 if self.chains is None else self.chains.n_chains
 
     @property
-    def takes_shortcuts(self) -> bool:
+    def assumes_consistency(self) -> bool:
         """Whether x is moved by a combination of chains or by memory."""
-        return self.agreeing and (self.chains is not None or self.directions is not None)
+        return self.seems_consistent and (self.chains is not None or self.directions is not None)
 
     def project(self, order: np.ndarray, sizes: np.ndarray, iterates: np.ndarray, drops: np.ndarray) -> None:
         """Project on the rows in `order`, one by one or in blocks of the given `sizes`."""
-        if self.directions is not None and self.agreeing:
+        if self.directions is not None and self.seems_consistent:
             self.directions.project(self, order, sizes, iterates, drops)
         else:
             self.project_once(order, sizes, iterates, drops)
@@ -98,7 +98,7 @@ class ObliviousPlan(Plan):
         """Project on the rows in `order` without memory."""
         if self.system.n_rhs > 1:
             _project_many(self.system, self.rows, self.b, self.system.facts.b_magnitude, order, sizes, iterates, drops)
-        elif self.chains is not None and self.agreeing:
+        elif self.chains is not None and self.seems_consistent:
             self.chains.project(self, order, sizes, iterates, drops)
         elif sizes is ONE_BY_ONE:
             sweep(self.rows, self.b, order, iterates, drops, self.system.counter.flagged_rows)

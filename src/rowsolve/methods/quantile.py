@@ -30,9 +30,9 @@ class _Plan(Plan):
         self.gate: Gate | None = None
         self.quantile, self.slack = quantile, slack
 
-    def take_over(self, before):
+    def continue_from(self, before):
         """Keep the level of the plan before."""
-        super().take_over(before)
+        super().continue_from(before)
         self.gate = before.gate
 
     def gate_at(self, x, rng) -> Gate:

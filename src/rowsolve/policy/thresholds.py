@@ -51,7 +51,7 @@ FAR_OUT = 12.0  # times the median distance makes an outlier: normal noise reach
 # hence the square; and a factor of 10 allows for a solution up to 3 times as far away as x has moved.
 CONTRADICTION = ORDER_OF_MAGNITUDE / NEGLIGIBLE**2  # times p: an excess that shows that the equations are inconsistent
 EXCESS_LEAP = 30.0  # growth of the excess in two bursts: in a consistent system it levels out
-STILL_ROWS = 8  # times p rows without a move of the probe, after which it counts as spent
+STILL_ROWS = 8  # times p rows without a move of the probe, after which it has settled
 PATIENCE = 3 * STILL_ROWS  # times p rows before a prediction may end a run
 SLOW_RATE = 0.25  # of the rate of well-conditioned rows, which is a factor of e per p rows
 CLEAN = 1e-4  # relative residual below which outliers are not looked for
