@@ -20,7 +20,7 @@ from rowsolve.engine.stage import Context, Task
 from rowsolve.estimate.tolerance import Tolerance
 from rowsolve.export.output import make_sure_apart
 from rowsolve.methods import Method, Refined
-from rowsolve.policy.auto import rows_seem_to_agree
+from rowsolve.policy.auto import sample_is_consistent
 from rowsolve.policy.least_squares import is_small
 from rowsolve.policy.thresholds import DEFAULT_NUMBERS, DEFAULT_PASSES
 from rowsolve.problem.clock import Clock
@@ -217,7 +217,7 @@ def _request(
 ) -> _Request:  # fmt: skip
     """Check the other arguments against A and b."""
     chosen = _validate.method_of(method, b)
-    source = _validate.written_out(given, threads) if chosen is None and memory is None else given
+    source = _validate.dense_if_mostly_nonzero(given, threads) if chosen is None and memory is None else given
     _validate.make_sure_of_storage(source, chosen)
     start = _validate.start_of(x0, source.shape[1], b)
     limits = _validate.bounds_of(bounds, source.shape[1], b, chosen)
@@ -254,7 +254,7 @@ def _is_small(request: _Request) -> bool:
         return False
     if request.seconds < math.inf or not is_small(source.rows, n, p, b[0].size):
         return False
-    return task.method is not None or not rows_seem_to_agree(source.rows, b)
+    return task.method is not None or not sample_is_consistent(source.rows, b)
 
 
 def _system_of(request: _Request, memory: Any) -> System:

@@ -42,6 +42,7 @@ __all__ = [
     "bounds_of",
     "check_of",
     "damp_of",
+    "dense_if_mostly_nonzero",
     "generator_of",
     "make_sure_of_storage",
     "memory_of",
@@ -53,7 +54,6 @@ __all__ = [
     "system_in_memory",
     "system_of",
     "threads_of",
-    "written_out",
 ]  # fmt: skip
 
 Bounds = tuple[np.ndarray, np.ndarray]
@@ -176,7 +176,7 @@ def _sides_of(values: Any, source: Source, place: str, *, check_finite: bool = T
     return frozen(sides), max(source.eps, eps)
 
 
-def written_out(source: Source, threads: int) -> Source:
+def dense_if_mostly_nonzero(source: Source, threads: int) -> Source:
     """Return a sparse A that is mostly nonzero as a dense one, which needs less memory and much less time."""
     n, p = source.shape
     if (

@@ -602,8 +602,12 @@ WIDEST, of_widest, _ = gaussian(1500, 1000) if JIT else (A, b, X)
 @pytest.mark.parametrize(
     ("args", "more", "parts"),
     [
-        ((SHARING, of_sharing, "refined"), {}, ["run.loop.descent.outliers", "context.spectrum.shared"]),
-        ((SHARING, SHARING @ np.ones(SHARING.shape[1]), rowsolve.Deflated("rows")), {}, ["context.spectrum.shared"]),
+        ((SHARING, of_sharing, "refined"), {}, ["run.loop.descent.outliers", "context.spectrum.common_directions"]),
+        (
+            (SHARING, SHARING @ np.ones(SHARING.shape[1]), rowsolve.Deflated("rows")),
+            {},
+            ["context.spectrum.common_directions"],
+        ),
         ((WIDEST, of_widest, "block"), {"threads": 2, "max_passes": 10}, ["run.loop.plan"]),
     ],
     ids=["outliers", "shared", "chains"],

@@ -74,10 +74,10 @@ def test_condition__allows_for_rows_of_very_different_norms():
 
 
 def test_widening__is_one_for_all_rows_and_the_formula_of_many_rows():
-    assert module._widening(1.0, 0.3) == 1.0
-    assert module._widening(1e-9, 0.25e-9) == pytest.approx(3.0)
-    assert module._widening(0.1, 0.1) == math.inf  # p rows tell nothing
-    assert module._widening(0.5, 0.125) == pytest.approx((math.sqrt(7) + 1) / (math.sqrt(7) - 1))
+    assert module._condition_widening(1.0, 0.3) == 1.0
+    assert module._condition_widening(1e-9, 0.25e-9) == pytest.approx(3.0)
+    assert module._condition_widening(0.1, 0.1) == math.inf  # p rows tell nothing
+    assert module._condition_widening(0.5, 0.125) == pytest.approx((math.sqrt(7) + 1) / (math.sqrt(7) - 1))
 
 
 @pytest.mark.parametrize("store", [np.asarray, sparse.csr_array])

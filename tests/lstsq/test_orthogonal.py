@@ -32,7 +32,7 @@ def test_rank_and_pseudoinverse__are_those_of_numpy(name):
     assert factor.rank == np.linalg.matrix_rank(A)
     assert factor.has_gap
     np.testing.assert_allclose(factor.solve(b), np.linalg.pinv(A) @ b, atol=1e-12)
-    assert factor.spread == pytest.approx(np.linalg.norm(np.linalg.pinv(A)), rel=1e-9)
+    assert factor.inverse_norm == pytest.approx(np.linalg.norm(np.linalg.pinv(A)), rel=1e-9)
 
 
 @pytest.mark.parametrize("name", CASES)

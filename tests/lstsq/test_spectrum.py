@@ -10,7 +10,7 @@ from scipy import sparse
 import rowsolve
 from rowsolve import Status
 from rowsolve.lstsq.spectrum import Spectrum, look_at_spectrum, outliers_of
-from rowsolve.policy.least_squares import worth_a_look
+from rowsolve.policy.least_squares import spectrum_estimate_pays
 from rowsolve.problem.system import System
 from rowsolve.sources import open_rows
 
@@ -25,7 +25,7 @@ def look(A, damp=0.0, seed=0):
     system = System(open_rows(A), A @ X, damp=damp)
     spectrum = look_at_spectrum(system, np.random.default_rng(seed))
     assert look_at_spectrum(system, np.random.default_rng(seed + 1)) is spectrum  # one look is enough
-    return spectrum, outliers_of(system, spectrum.shared)
+    return spectrum, outliers_of(system, spectrum.common_directions)
 
 
 def clustered(n_clusters, spread, seed=0):
@@ -59,7 +59,7 @@ def test_outliers__are_those_of_all_rows(n_clusters, spread, damp):
     values, vectors = np.linalg.eigh(A.T @ A + damp**2 * np.eye(P))
     largest = vectors[:, -n_clusters:].T
     assert spectrum.even
-    np.testing.assert_allclose(spectrum.shared.equations @ X, spectrum.shared.targets, rtol=1e-10)
+    np.testing.assert_allclose(spectrum.common_directions.equations @ X, spectrum.common_directions.targets, rtol=1e-10)
     assert outliers.vectors.shape == (n_clusters, P)
     assert np.linalg.svd(outliers.vectors @ largest.T, compute_uv=False)[-1] > 0.999
     np.testing.assert_allclose(outliers.vectors @ outliers.vectors.T, np.eye(n_clusters), atol=1e-12)
@@ -92,7 +92,7 @@ def test_values_that_decay__are_not_even(condition):
     V = np.linalg.qr(rng.standard_normal((P, P)))[0]
     A = rng.standard_normal((N, P)) * np.geomspace(1, 1 / condition, P) @ V
     spectrum, _ = look(A)
-    assert spectrum.shared is None
+    assert spectrum.common_directions is None
     assert spectrum.unevenness == pytest.approx(np.log(condition), rel=0.2)
     assert not spectrum.even
     assert look(A, damp=10.0 * np.sqrt(N))[0].even  # all values are that of the damping
@@ -102,15 +102,15 @@ def test_directions__that_all_rows_do_not_confirm_are_not_used():
     A = clustered(2, 0.1)
     A[17] = 1e7 * np.random.default_rng(1).standard_normal(P)  # in no sample but by chance
     spectrum, outliers = look(A)
-    assert len(spectrum.shared.equations) == 2
+    assert len(spectrum.common_directions.equations) == 2
     assert outliers is None
 
 
 def test_spectrum__is_not_estimated_for_small_or_sparse_systems():
-    assert not worth_a_look(System(open_rows(gaussian(500, 100)[0]), np.zeros(500)))
-    assert not worth_a_look(System(open_rows(gaussian(100_000, 30)[0]), np.zeros(100_000)))
-    assert not worth_a_look(System(open_rows(sparse.csr_array(gaussian(N, P)[0])), np.zeros(N)))
-    assert worth_a_look(System(open_rows(gaussian(N, P)[0]), np.zeros(N)))
+    assert not spectrum_estimate_pays(System(open_rows(gaussian(500, 100)[0]), np.zeros(500)))
+    assert not spectrum_estimate_pays(System(open_rows(gaussian(100_000, 30)[0]), np.zeros(100_000)))
+    assert not spectrum_estimate_pays(System(open_rows(sparse.csr_array(gaussian(N, P)[0])), np.zeros(N)))
+    assert spectrum_estimate_pays(System(open_rows(gaussian(N, P)[0]), np.zeros(N)))
 
 
 @pytest.mark.parametrize("store", [np.ascontiguousarray, np.asfortranarray, np.float32], ids=["c", "fortran", "single"])

@@ -52,7 +52,7 @@ def test_factors__that_do_not_fit_are_recomputed_with_the_same_result(monkeypatc
     kept = rowsolve.solve(A, b, AcceleratedBlock(15), rng=0)
     monkeypatch.setattr(accelerated_block, "KEPT_FACTORS", 0)
     plan = AcceleratedBlock(15).prepare(System(open_rows(A), b), np.random.default_rng(0))
-    assert plan.room_left < 900 * 15 / 4
+    assert plan.factor_budget < 900 * 15 / 4
     again = rowsolve.solve(A, b, AcceleratedBlock(15), rng=0)
     assert again.converged
     np.testing.assert_array_equal(again.x, kept.x)
@@ -118,10 +118,10 @@ def test_momentum__that_makes_steps_grow_starts_again_with_half_its_weight():
 def test_moves__are_forgotten_when_others_have_moved_x_or_the_probe():
     momentum, iterates = accelerated_block._Momentum(3, 1), np.ones((2, 3))
     momentum.moves[:], momentum.left[:] = 1.0, iterates
-    momentum.pick_up(iterates)
+    momentum.reset_if_changed(iterates)
     assert momentum.moves.all()
     iterates[1] = 2.0
-    momentum.pick_up(iterates)
+    momentum.reset_if_changed(iterates)
     assert not momentum.moves.any()
 
 

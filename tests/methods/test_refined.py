@@ -111,7 +111,7 @@ def test_factor__is_that_of_all_rows_as_the_sample_stands_for_them(store):
     assert factor.condition == pytest.approx(values[0] / values[-1], rel=0.2)
     assert factor.rank == 7
     assert system.counter.rows_read == 30
-    assert 0.4 < factor.spread / np.linalg.norm(1 / (np.sqrt(2) * values)) < 2.5
+    assert 0.4 < factor.inverse_norm / np.linalg.norm(1 / (np.sqrt(2) * values)) < 2.5
 
 
 @pytest.mark.parametrize("scale", [np.ones(8), np.geomspace(1e-12, 1e12, 8)], ids=["even", "uneven"])
@@ -201,7 +201,7 @@ def test_effect_of_noise__is_estimated_for_unlucky_random_vectors(p, seed):
     A, b, _ = cauchy(300, p, seed)
     factor = factor_of(System(open_rows(A), b), np.arange(300))
     inverse = np.linalg.inv(np.linalg.qr(A)[1])
-    assert 0.9 < factor.spread / np.linalg.norm(inverse) < 2.5
+    assert 0.9 < factor.inverse_norm / np.linalg.norm(inverse) < 2.5
     assert 0.9 < factor.harm / np.linalg.norm(inverse @ inverse.T * np.linalg.norm(A, axis=0)) < 2.5
 
 

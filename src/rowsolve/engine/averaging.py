@@ -64,7 +64,7 @@ class Averaging:
                 burst.advance()
                 for c, each in self.tails.items():
                     each.add(self._iterates.values[c])
-                burst.progress.tell("solve")
+                burst.progress.report("solve")
                 if tail.count < self.wanted:
                     continue
                 if not self._converges:

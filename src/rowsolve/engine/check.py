@@ -91,7 +91,7 @@ def rows_by_b(system: System, rng: np.random.Generator) -> np.ndarray:
     b, extremes = system.b, system.facts.rows_of_extremes
     if b.ndim > 1:
         return extremes
-    used = np.sort(b[system.counter.some_used(VALUES_TO_CHECK)])
+    used = np.sort(b[system.counter.sample_of_used_rows(VALUES_TO_CHECK)])
     repeated = used[1:] == used[:-1]
     if 2 * np.count_nonzero(repeated) <= used.size:  # few values occur twice, or no row was used
         return extremes

@@ -56,9 +56,9 @@ class Progress:
         self._context.history.add(
             self._method.name, system.counter.rows_read, system.clock.elapsed, drop, iterates.worst_error
         )
-        self.tell("solve")
+        self.report("solve")
 
-    def tell(self, stage: str) -> None:
+    def report(self, stage: str) -> None:
         """Call the callback with an event; raise `StoppedByCallback` if it returns True."""
         if self._context.callback is None:
             return

@@ -52,10 +52,10 @@ class RowLoop:
         context, method = self._context, self._stage.method
         assert isinstance(method, RowMethod)
         if self.burst.plan is None:
-            context.system.counter.watch(partial(self._progress.tell, "prepare"))
+            context.system.counter.watch(partial(self._progress.report, "prepare"))
             self.burst.prepare()
             self._progress.end_of_preparation()
-        context.system.counter.watch(partial(self._progress.tell, "check"))
+        context.system.counter.watch(partial(self._progress.report, "check"))
         if self.averaging is None:
             status = self._iterate()
             if status is Status.INCONSISTENT and self.burst.bounds is not None:

@@ -16,7 +16,14 @@ from rowsolve.engine.residuals import residuals_of
 from rowsolve.engine.stage import Context, Stage, Task
 from rowsolve.methods import Deflated, Direct, Method, Randomized, Refined
 from rowsolve.parallel.vectors import norm
-from rowsolve.policy.auto import Choice, Ending, first_choice, next_choice, rows_share_much, slow_if_hopeless
+from rowsolve.policy.auto import (
+    Choice,
+    Ending,
+    first_choice,
+    has_common_directions,
+    next_choice,
+    slow_if_another_is_faster,
+)
 from rowsolve.policy.thresholds import ROWS_TO_CHECK
 
 __all__ = ["SAYS", "Auto"]
@@ -59,7 +66,7 @@ class Auto:
             found, end = self.outlier_search.ending(outcome)
             self.words[-1] = self.outlier_search.why + end
             return found
-        sharing = rows_share_much(system, outcome.status, self._context.rng)
+        sharing = has_common_directions(system, outcome.status, self._context.rng)
         suspicious = outcome.outlook.suspicious
         choice = next_choice(Ending(system, outcome.method, outcome.status, suspicious, outcome.clipped, sharing))
         if choice is not None and task.max_rows - system.counter.rows_read < system.n_rows:  # it would read all
@@ -85,7 +92,7 @@ class Auto:
         return replace(self._stage_of(choice), x0=x0)
 
     def _stage_of(self, choice: Choice) -> Stage:
-        return replace(self._task.stage(choice.method), give_up=slow_if_hopeless)
+        return replace(self._task.stage(choice.method), give_up=slow_if_another_is_faster)
 
     def _start_of(self, method: Method, last: Outcome) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the x at which the next method starts, and a vector that resembles its error, if one is known.

@@ -82,7 +82,7 @@ class StepLoop:
 
     def _on_piece(self) -> None:
         """Call the callback; save the state if the step can be resumed."""
-        self._progress.tell("solve")
+        self._progress.report("solve")
         if getattr(self._steps, "can_be_saved", False):
             self._context.offer_to_save()
 

@@ -15,6 +15,7 @@ from rowsolve.kernels.gram import add_products, zeros_for_products
 from rowsolve.kernels.rows import CSRRows, DenseRows, frozen
 from rowsolve.kernels.sweep import sweep
 from rowsolve.methods.base import Method, RowMethod
+from rowsolve.methods.refined import Refined
 from rowsolve.problem.system import System
 from rowsolve.sources import Source
 
@@ -61,8 +62,8 @@ def _project(method: RowMethod, system: System, iterates: np.ndarray, rng: Any, 
 def _step(method: Any, system: System, iterates: np.ndarray, rng: Any) -> None:
     steps = method.steps(system, _x_of(iterates), Tolerance(1e-6, 0.0, 1e-16), rng)
     next(steps)
-    if hasattr(steps, "set_out"):  # so small a system would be solved without passes
-        steps.set_out()
+    if isinstance(method, Refined):  # so small a system would be solved without passes
+        steps.start_descent()
     if isinstance(system.rows, DenseRows):  # so few rows are multiplied by BLAS
         add_products(system.rows.values, frozen(np.ones((8, 1))), 3, 0, 8, zeros_for_products(3, 1))
 

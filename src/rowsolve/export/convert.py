@@ -311,7 +311,7 @@ def _separate_file(path: Path, name: str) -> Path:
 @contextmanager
 def _written(output: OutputFile, kind: type[Writer], layout: Layout) -> Iterator[Writer]:
     """Write a file atomically."""
-    with output.beside() as part:
+    with output.temporary_file() as part:
         writer = kind(part, layout)
         try:
             yield writer

@@ -59,7 +59,7 @@ class OutputFile:
         self._folder = folder
         self._part: Path | None = None
         try:
-            _remove(self._open_beside())  # fails if the directory is not writeable
+            _remove(self._open_temporary_file())  # fails if the directory is not writeable
         except OSError as error:
             raise type(error)(f"{path}: cannot be written: {error.strerror or error}.") from None
 
@@ -70,7 +70,7 @@ class OutputFile:
         if self._part is not None:
             _remove(self._part)
 
-    def _open_beside(self) -> Path:
+    def _open_temporary_file(self) -> Path:
         prefix, suffix, folder = f".{self.path.name[:40]}.", self.path.suffix, self._place.parent
         if self._folder:
             return Path(tempfile.mkdtemp(suffix, prefix, folder))
@@ -79,10 +79,10 @@ class OutputFile:
         return Path(name)
 
     @contextmanager
-    def beside(self) -> Iterator[Path]:
+    def temporary_file(self) -> Iterator[Path]:
         """Yield the temporary name; rename it to `path` afterwards, or remove it if the block raised."""
         try:
-            self._part = self._open_beside()
+            self._part = self._open_temporary_file()
             yield self._part
             with ThreadPoolExecutor() as threads:  # flushing several files together takes about as long as one
                 list(threads.map(_sync, [*self._part.rglob("*"), self._part]))
@@ -102,7 +102,7 @@ class OutputFile:
 
     def write(self, writer: Callable[[IO[bytes]], None]) -> None:
         """Call `writer` with the open temporary file, then rename it to `path`."""
-        with self.beside() as part, part.open("wb") as file:
+        with self.temporary_file() as part, part.open("wb") as file:
             writer(file)
 
 

@@ -10,7 +10,14 @@ from rowsolve.engine.run import Run
 from rowsolve.inspection.report import Noise, Prediction
 from rowsolve.inspection.words import seconds_in_words
 from rowsolve.methods import Method, Refined
-from rowsolve.policy.auto import Choice, Ending, first_choice, is_hopeless, next_choice, rows_share_much
+from rowsolve.policy.auto import (
+    Choice,
+    Ending,
+    another_method_is_faster,
+    first_choice,
+    has_common_directions,
+    next_choice,
+)
 
 __all__ = ["Advice", "advise"]
 
@@ -48,10 +55,10 @@ def advise(run: Run, predictions: tuple[Prediction, ...], noise: Noise, rtol: fl
 def _next_choice(run: Run, first: Method, *, inconsistent: bool) -> Choice | None:
     """Return what auto will choose after `first`, judging by the bursts of `run`."""
     system, monitor = run.context.system, run.iterates.monitor
-    status = Status.SLOW if is_hopeless(monitor) else Status.CONVERGED
+    status = Status.SLOW if another_method_is_faster(monitor) else Status.CONVERGED
     if inconsistent:
         status = Status.INCONSISTENT
-    sharing = rows_share_much(system, status, run.context.rng)
+    sharing = has_common_directions(system, status, run.context.rng)
     return next_choice(Ending(system, first, status, inconsistent or monitor.suspicious, sharing=sharing))
 
 

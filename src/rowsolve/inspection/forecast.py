@@ -21,7 +21,7 @@ from rowsolve.kernels.gradient import add_gradients
 from rowsolve.kernels.rows import CSRRows, DenseRows, frozen
 from rowsolve.lstsq.factor import find_odd_rows
 from rowsolve.methods import ClusterBlock, Deflated, Direct, Method, Randomized, Refined
-from rowsolve.policy.auto import is_hopeless, rows_share_much
+from rowsolve.policy.auto import another_method_is_faster, has_common_directions
 from rowsolve.policy.least_squares import cheapest_sample, passes_at_first, price_of_passes
 from rowsolve.policy.prices import sample as price_of_square
 from rowsolve.policy.thresholds import (
@@ -38,7 +38,7 @@ from rowsolve.policy.thresholds import (
 from rowsolve.problem.system import System
 from rowsolve.sources import Source
 
-__all__ = ["Paces", "load_kernels", "measure", "predict"]
+__all__ = ["Timings", "load_kernels", "measure", "predict"]
 
 _RANDOM_ROWS = Randomized("uniform", replace=False)  # as auto uses it
 _INCONSISTENT, _SUSPICION = "the system is inconsistent", "the system seems inconsistent"
@@ -53,7 +53,7 @@ class DirectSolve(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Paces:
+class Timings:
     """The measurements.
 
     Attributes
@@ -93,14 +93,15 @@ def load_kernels(source: Source, threads: int) -> None:
         warm_up(method, rows, threads)
 
 
-def measure(system: System, tolerance: Tolerance, rng: np.random.Generator) -> Paces:
+def measure(system: System, tolerance: Tolerance, rng: np.random.Generator) -> Timings:
     """Time random rows, passes and a direct solve on parts of A."""
     run, deflated, without = _take_rows(_RANDOM_ROWS, system, tolerance, rng), None, Deflated("rows")
-    slow = Status.SLOW if is_hopeless(run.iterates.monitor) and not run.iterates.monitor.suspicious else Status.STOPPED
-    if rows_share_much(system, slow, rng):
+    monitor = run.iterates.monitor
+    is_slow = another_method_is_faster(monitor) and not monitor.suspicious
+    if has_common_directions(system, Status.SLOW if is_slow else Status.STOPPED, rng):
         system.clock.pause(warm_up(without, system.source, system.limits.threads))
         deflated = _take_rows(without, system, tolerance, rng)
-    return Paces(run, deflated, _time_a_pass(system), _time_direct(system, tolerance, rng))
+    return Timings(run, deflated, _time_a_pass(system), _time_direct(system, tolerance, rng))
 
 
 def _take_rows(method: Method, system: System, tolerance: Tolerance, rng: np.random.Generator) -> Run:
@@ -162,11 +163,11 @@ def _time_direct(system: System, tolerance: Tolerance, rng: np.random.Generator)
     return DirectSolve(rows * p / columns, seconds, ending if part is system else None)
 
 
-def predict(paces: Paces, found: Fit | None, condition: Condition | None, rtol: float) -> tuple[Prediction, ...]:
+def predict(timings: Timings, found: Fit | None, condition: Condition | None, rtol: float) -> tuple[Prediction, ...]:
     """Return a prediction for each method that auto may use."""
-    runs = [run for run in (paces.run, paces.deflated) if run is not None]
-    rows = [_random_rows(run, paces.rows_checked, found, rtol) for run in runs]
-    return (*rows, _direct(paces, found), _refined(paces, found, condition, rtol))
+    runs = [run for run in (timings.run, timings.deflated) if run is not None]
+    rows = [_random_rows(run, timings.rows_checked, found, rtol) for run in runs]
+    return (*rows, _direct(timings, found), _refined(timings, found, condition, rtol))
 
 
 def _random_rows(run: Run, n_checked: int, found: Fit | None, rtol: float) -> Prediction:
@@ -207,54 +208,54 @@ def _seconds_a_row(run: Run) -> float:
     return float(np.median(seconds / np.maximum(rows, 1)))
 
 
-def _direct(paces: Paces, found: Fit | None) -> Prediction:
-    if paces.direct is None:
-        many = paces.run.context.system.n_columns > MOST_COLUMNS
+def _direct(timings: Timings, found: Fit | None) -> Prediction:
+    if timings.direct is None:
+        many = timings.run.context.system.n_columns > MOST_COLUMNS
         return Prediction("direct", remark="too many columns" if many else "not timed: sparse rows")
-    rows, seconds, ending = paces.direct
+    rows, seconds, ending = timings.direct
     if ending is Status.INCONSISTENT or (found is not None and found.noise.n_wild):
         return Prediction("direct", reaches=False, remark=_INCONSISTENT)
-    if ending is None and paces.run.iterates.monitor.suspicious:
+    if ending is None and timings.run.iterates.monitor.suspicious:
         return Prediction("direct", remark=_SUSPICION)
     remark = "limited by rounding" if ending is Status.PRECISION else ""
     return Prediction(
-        "direct", rows + paces.rows_checked, seconds, reaches=None if ending is None else not remark, remark=remark
+        "direct", rows + timings.rows_checked, seconds, reaches=None if ending is None else not remark, remark=remark
     )
 
 
-def _refined(paces: Paces, found: Fit | None, condition: Condition | None, rtol: float) -> Prediction:
+def _refined(timings: Timings, found: Fit | None, condition: Condition | None, rtol: float) -> Prediction:
     """Predict the cost of conjugate gradients, with or without a factor, as 'refined' decides."""
-    system = paces.run.context.system
+    system = timings.run.context.system
     n, p, digits = system.n_rows, system.n_columns, -math.log(max(rtol, 1e-16))
     m, price = cheapest_sample(system, digits)
     cost = price / price_of_passes(system, 1.0)
     at_once = cost <= passes_at_first(system, digits)
     watched = 1.0 if at_once else float(FEWEST_IN_MEAN)
-    plain, known = _passes_without_factor(paces, condition, digits)
+    plain, known = _passes_without_factor(timings, condition, digits)
     if cost == math.inf or (not at_once and known and plain < watched + cost):
-        rows, seconds, at_least = plain * n, plain * paces.seconds_a_pass, not known
+        rows, seconds, at_least = plain * n, plain * timings.seconds_a_pass, not known
     elif m == n:  # all rows are compressed
         passes = (0.0 if at_once else watched) + 1.0
-        seconds = (passes - 1.0 + cost) * paces.seconds_a_pass
+        seconds = (passes - 1.0 + cost) * timings.seconds_a_pass
         return Prediction("refined", passes * n, seconds, reaches=True, remark="least squares")
     else:
         after = 2.0 * digits / math.log(m / p)
-        factor = (cost - after) * paces.seconds_a_pass
+        factor = (cost - after) * timings.seconds_a_pass
         if found is not None:
             factor = found.seconds * (m + p / 3) / (found.noise.n_rows + p / 3)
         passes = watched + 1.0 + after
-        rows, seconds, at_least = passes * n + m, passes * paces.seconds_a_pass + factor, False
-    return Prediction("refined", rows + paces.rows_checked, seconds, at_least, reaches=True, remark="least squares")
+        rows, seconds, at_least = passes * n + m, passes * timings.seconds_a_pass + factor, False
+    return Prediction("refined", rows + timings.rows_checked, seconds, at_least, reaches=True, remark="least squares")
 
 
-def _passes_without_factor(paces: Paces, condition: Condition | None, digits: float) -> tuple[float, bool]:
+def _passes_without_factor(timings: Timings, condition: Condition | None, digits: float) -> tuple[float, bool]:
     """Return the passes of conjugate gradients without a factor, and whether they are known or a lower bound.
 
     A pass reduces the error by a factor ``(k - 1) / (k + 1)``, where k is the condition number. It is estimated by the
     geometric mean of the lower bound from the sample, which is right for an even spectrum, and that of the sample,
     which is right for a steep one; and it is at least that of a random matrix.
     """
-    ratio = math.sqrt(min(paces.run.context.system.n_columns / paces.run.context.system.n_rows, 0.5))
+    ratio = math.sqrt(min(timings.run.context.system.n_columns / timings.run.context.system.n_rows, 0.5))
     k = max(math.sqrt(condition.least * condition.sampled) if condition else 1.0, (1.0 + ratio) / (1.0 - ratio))
-    known = condition is not None or _is_well_conditioned(paces.slowness)
+    known = condition is not None or _is_well_conditioned(timings.slowness)
     return 1.0 + (digits + math.log(2.0)) / math.log((k + 1.0) / (k - 1.0)), known

@@ -174,14 +174,14 @@ def condition_of(sample: Sample, factor: Factor, share: float) -> Condition | No
     """
     weights = (sample.norms / sample.norms.max()) ** 2
     worth = float(weights.sum() ** 2 / (weights @ weights)) / weights.size
-    g, sampled = _widening(share, share * factor.rank / (sample.n_rows * worth)), factor.condition
+    g, sampled = _condition_widening(share, share * factor.rank / (sample.n_rows * worth)), factor.condition
     if not math.isfinite(sampled):
         return None
     most = CONDITION_ERROR * sampled * g if math.isfinite(g) else None
     return Condition(sampled, max(1.0, sampled / g), most, factor.rank, sample.n_rows)
 
 
-def _widening(a: float, c: float) -> float:
+def _condition_widening(a: float, c: float) -> float:
     if a == 1.0:
         return 1.0
     kept, lost = math.sqrt(a * max(0.0, 1.0 - c)), math.sqrt(c * (1.0 - a))

@@ -87,7 +87,7 @@ class BandFactor(GramFactor):
         largest = 2.0 * float(np.abs(scaled).sum(axis=1).max())  # at least: each entry beside the diagonal counts twice
         return 1.0 / math.sqrt(largest * inverse) if 0.0 < inverse < math.inf else 0.0
 
-    def spread(self) -> float:
+    def inverse_norm(self) -> float:
         """Return the square root of the trace of the inverse, in the units of x, estimated by random vectors."""
         noise = self.project(noise_of(len(self.lengths)))
         found = np.vecdot(noise.T, self.solve(noise).T)

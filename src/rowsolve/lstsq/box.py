@@ -344,10 +344,10 @@ class _Exchange:
         factor = self._factors.of(free) if free.any() else None
         if not isinstance(factor, Orthogonal) or factor.rank < factor.p:
             return found
-        r = factor.beside(problem.left(np.where(free, 0.0, self.x))[:, None])
+        r = factor.orthogonal_part(problem.left(np.where(free, 0.0, self.x))[:, None])
         slope = problem.R.T @ r[:, 0]
         inwards = np.flatnonzero(problem.movable & (-self.place * slope > 0.0))
-        beside = norms(factor.beside(problem.R[:, inwards]))
+        beside = norms(factor.orthogonal_part(problem.R[:, inwards]))
         found[inwards] = np.abs(slope[inwards]) > _WORTH * beside * norms(r) + EPS * norm(problem.c)
         return found
 

@@ -206,7 +206,7 @@ def _long_correction(factor: Orthogonal, A: np.ndarray, b: np.ndarray, x: np.nda
     factorization.
     """
     rows = A.astype(np.longdouble)
-    r = factor.beside((b - rows @ x).astype(float))
+    r = factor.orthogonal_part((b - rows @ x).astype(float))
     return factor.correct((b - r - rows @ x).astype(float), (rows.T @ r).astype(float))[0]
 
 
@@ -230,7 +230,7 @@ def _refined(factor: Orthogonal, A: np.ndarray, b: np.ndarray, x: np.ndarray) ->
 
 def _of_products(factor: Orthogonal, n: int, x: np.ndarray) -> np.ndarray:
     """Return the error of x for a relative rounding error of 1 in the numbers of A."""
-    return AS_GIVEN / math.sqrt(n) * factor.spread * norms(factor.lengths[:, None] * x)
+    return AS_GIVEN / math.sqrt(n) * factor.inverse_norm * norms(factor.lengths[:, None] * x)
 
 
 @lru_cache(maxsize=64)

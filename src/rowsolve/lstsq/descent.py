@@ -208,7 +208,7 @@ class Descent:
         if self.factor is not None and self.factor.n_rows < self.system.n_rows:
             # The remaining R (x - x*) may have any direction. That of the smallest singular value of a sample is not
             # exactly that of A, so a small gradient in other directions may come with an error in this one.
-            alike = np.sqrt(np.maximum(vectors.worth[:-1][moved], 0.0) / self.factor.rank) * self.factor.spread
+            alike = np.sqrt(np.maximum(vectors.worth[:-1][moved], 0.0) / self.factor.rank) * self.factor.inverse_norm
             vectors.error[moved] = np.maximum(vectors.error[moved], alike)
 
     def _look_for_rounding(self, energies: np.ndarray) -> None:

@@ -123,7 +123,7 @@ class Factor:
                 vectors -= (vectors @ self._null.T) @ self._null
 
     @cached_property
-    def spread(self) -> float:
+    def inverse_norm(self) -> float:
         """The Frobenius norm of ``A**+``, the amplification of noise in b; estimated from a few random vectors.
 
         It may be dominated by one small singular value, in whose direction the random vectors may have small
@@ -162,7 +162,7 @@ class Factor:
     def spread_sums(self, sizes: np.ndarray) -> float:
         """Return the Frobenius norm of ``(R'R)**-1 D``, where D is diagonal with `sizes`.
 
-        It is estimated from random vectors that are applied twice, as in `spread`.
+        It is estimated from random vectors that are applied twice, as in `inverse_norm`.
         """
         sums = sizes * noise_of(sizes.size).T
         self.solve(sums)
@@ -178,7 +178,7 @@ class Factor:
         "_columns": optional(row_numbers("rank", of="p")),
         "has_gap": flag,
     }
-    derived: ClassVar[tuple[str, ...]] = ("_null", "condition", "spread", "lengths", "harm")
+    derived: ClassVar[tuple[str, ...]] = ("_null", "condition", "inverse_norm", "lengths", "harm")
 
     def state(self) -> dict[str, Any]:
         """Return the state of the factor."""

@@ -124,7 +124,7 @@ class GramFactor:
         whole[:, self.others] = self.beyond
         return whole * self.lengths.T
 
-    def spread(self) -> float:
+    def inverse_norm(self) -> float:
         """Return the Frobenius norm of the inverse of the triangle, in the units of x, from random vectors."""
         found = lapack.dtrtrs(self.lower, noise_of(len(self.lower)), lower=1, trans=1)[0]
         lengths = self.lengths if self.columns is None else self.lengths[self.columns]
@@ -259,7 +259,7 @@ def _rounding(state: Compressed, factor: GramFactor, y: np.ndarray, r: np.ndarra
     """Return the error of a refined x due to rounding of the products A x and of the sums in A'r."""
     as_given = AS_GIVEN * tolerance.eps  # the numbers of A and b are themselves rounded
     of_products, of_sums = max(SUM * EPS, as_given) * y, max(EPS, as_given) * r / factor.rcond
-    return factor.spread() / math.sqrt(state.n_rows) * (of_products + of_sums)
+    return factor.inverse_norm() / math.sqrt(state.n_rows) * (of_products + of_sums)
 
 
 def _refined(

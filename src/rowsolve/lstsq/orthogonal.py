@@ -174,7 +174,7 @@ class Orthogonal:
 
     def solve(self, b: np.ndarray) -> np.ndarray:
         """Return ``A**+ b`` for each column of `b`."""
-        return self._unfold(self._reduce(self.apply(b)[: min(self.n, self.p)]))
+        return self._apply_pinv(self._reduce(self.apply(b)[: min(self.n, self.p)]))
 
     def correct(self, f: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the changes of x and of the residual r that make ``r + A x`` grow by `f` and ``A' r`` fall by `g`.
@@ -182,11 +182,11 @@ class Orthogonal:
         This is one step of Björck's refinement, which also accounts for the effect of a large residual.
         """
         m, c = min(self.n, self.p), self.apply(f)
-        both = self._reduce(c[:m]) + self._fold(g)
+        both = self._reduce(c[:m]) + self._apply_pinv_t(g)
         c[:m] -= self._expand(both)
-        return self._unfold(both), self._times_q(c, "N")
+        return self._apply_pinv(both), self._times_q(c, "N")
 
-    def beside(self, r: np.ndarray) -> np.ndarray:
+    def orthogonal_part(self, r: np.ndarray) -> np.ndarray:
         """Return the part of each column of `r` that is orthogonal to all columns of A."""
         m, c = min(self.n, self.p), self.apply(r)
         c[:m] -= self._expand(self._reduce(c[:m]))
@@ -198,24 +198,24 @@ class Orthogonal:
     def _expand(self, c: np.ndarray) -> np.ndarray:
         return c if self._left is None else self._left @ c
 
-    def _unfold(self, c: np.ndarray) -> np.ndarray:
+    def _apply_pinv(self, c: np.ndarray) -> np.ndarray:
         """Return ``M**+ c``."""
         if self._left is None:
             return lapack.dtrtrs(self._triangle, c)[0] / self.lengths[:, None]
         return self._basis @ _solve_lower(self._triangle, c)
 
-    def _fold(self, g: np.ndarray) -> np.ndarray:
+    def _apply_pinv_t(self, g: np.ndarray) -> np.ndarray:
         """Return ``(M**+)' g``."""
         if self._left is None:
             return lapack.dtrtrs(self._triangle, g / self.lengths[:, None], trans=1)[0]
         return _solve_lower(self._triangle, self._basis.T @ g, trans=1)
 
     @cached_property
-    def spread(self) -> float:
+    def inverse_norm(self) -> float:
         """The Frobenius norm of ``A**+``, the amplification of noise in b."""
         if self.rank == 0:
             return 0.0
-        return float(np.linalg.norm(self._unfold(np.eye(self.rank))))
+        return float(np.linalg.norm(self._apply_pinv(np.eye(self.rank))))
 
 
 def _solve_lower(triangle: np.ndarray, c: np.ndarray, trans: int = 0) -> Any:

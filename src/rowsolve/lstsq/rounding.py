@@ -62,7 +62,7 @@ class Rounding:
 
     def start_at(self, slope: np.ndarray, residual_sq: np.ndarray, amplification: float) -> None:
         """Note a gradient that was just computed; further ones are updated from it."""
-        most = self._factor.spread if self._factor is not None else math.sqrt(self.unit * amplification)
+        most = self._factor.inverse_norm if self._factor is not None else math.sqrt(self.unit * amplification)
         self.fresh, self.drift = True, 8.0 * EPS * norms(most * slope) * most
         self._slope_at_start, self._residual_sq_at_start, self._inherited = slope.copy(), residual_sq, None
 
@@ -93,7 +93,7 @@ class Rounding:
         n, norms_x = self._system.n_rows, norms(x)
         if self._factor is not None:
             lengths = self._factor.lengths
-            as_given = AS_GIVEN * eps / math.sqrt(n) * self._factor.spread * norms(lengths * x)
+            as_given = AS_GIVEN * eps / math.sqrt(n) * self._factor.inverse_norm * norms(lengths * x)
             of_start = self._of_products(estimator.x0) if self._factor.deficient else 0.0  # stays in the null space
             return np.maximum(as_given, self._of_products(x) + self._of_sums(residual_sq) + of_start)
         known = estimator.floor(norms_x, of_numbers(self._system, eps))
@@ -128,7 +128,7 @@ class Rounding:
         """Return the error of x due to rounding of A v, for some v: of each term, and of their sum."""
         assert self._factor is not None
         terms = min(math.sqrt(self._system.n_columns), 8.0) * norms(self._factor.lengths * vectors)
-        return EPS / math.sqrt(self._system.n_rows) * self._factor.spread * terms
+        return EPS / math.sqrt(self._system.n_rows) * self._factor.inverse_norm * terms
 
     saved: ClassVar[dict[str, Kind]] = {
         **dict.fromkeys(("unit", "top"), number),

@@ -32,7 +32,13 @@ from rowsolve.problem.reader import Piece
 from rowsolve.problem.system import System
 
 __all__ = [
-    "OUTLIERS", "SPECTRUM", "Outliers", "Shared", "Spectrum", "look_at_spectrum", "outliers_of",
+    "OUTLIERS",
+    "SPECTRUM",
+    "CommonDirections",
+    "Outliers",
+    "Spectrum",
+    "look_at_spectrum",
+    "outliers_of",
 ]  # fmt: skip
 
 
@@ -51,7 +57,7 @@ class Outliers(NamedTuple):
         gradients += ((gradients @ self.vectors.T) * (self.weights - 1.0)) @ self.vectors
 
 
-class Shared(NamedTuple):
+class CommonDirections(NamedTuple):
     """The common directions of some rows: combinations of these in the directions of their largest singular values.
 
     ``equations @ x = targets`` holds if the rows are consistent. `mean` is the typical sum of squares of all `n_rows`
@@ -68,7 +74,7 @@ class Spectrum(NamedTuple):
     """The unevenness of the eigenvalues of ``A'A`` (see `_unevenness`), without the common directions of the rows."""
 
     unevenness: float = 1.0
-    shared: Shared | None = None
+    common_directions: CommonDirections | None = None
 
     @property
     def even(self) -> bool:
@@ -78,8 +84,10 @@ class Spectrum(NamedTuple):
 
 # The expected entries of a saved state (see `rowsolve.checkpoint.state`).
 OUTLIERS = named(Outliers, vectors=array("outliers", "p"), weights=array("outliers"), largest=number)
-_SHARED = named(Shared, equations=array("r", "p"), targets=sided("r"), n_rows=integer(1, "n"), mean=number)
-SPECTRUM = named(Spectrum, unevenness=number, shared=optional(_SHARED))
+_COMMON_DIRECTIONS = named(
+    CommonDirections, equations=array("r", "p"), targets=sided("r"), n_rows=integer(1, "n"), mean=number
+)
+SPECTRUM = named(Spectrum, unevenness=number, common_directions=optional(_COMMON_DIRECTIONS))
 
 
 def look_at_spectrum(system: System, rng: np.random.Generator) -> Spectrum:
@@ -119,18 +127,18 @@ def _spectrum_of(system: System, order: np.ndarray, rng: np.random.Generator) ->
         inside = rows @ found.T
         mean = (np.vdot(rows, rows) - np.vdot(inside, inside)) / (system.n_columns - len(found)) + damp_sq
         mix = _orthonormal(inside.T)
-        return Spectrum(shared=Shared(mix @ rows, mix @ system.b[order], order.size, float(mean)))
+        return Spectrum(common_directions=CommonDirections(mix @ rows, mix @ system.b[order], order.size, float(mean)))
 
 
-def outliers_of(system: System, shared: Shared | None) -> Outliers | None:
+def outliers_of(system: System, sampled: CommonDirections | None) -> Outliers | None:
     """Return the common directions of all rows, given those of a sample; None if there are none, or others.
 
     The directions of a sample are not accurate enough: the singular value left beside them would still be a multiple of
     the others. So one more power step is taken, with all rows.
     """
-    if shared is None:
+    if sampled is None:
         return None
-    found, mean = _orthonormal(shared.equations), shared.mean * system.n_rows / shared.n_rows
+    found, mean = _orthonormal(sampled.equations), sampled.mean * system.n_rows / sampled.n_rows
     moved = _gram_times(system, found)
     basis = _orthonormal(moved)
     overlap = found @ basis.T

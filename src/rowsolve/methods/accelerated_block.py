@@ -60,7 +60,7 @@ class _Momentum:
         self.earlier = math.nan, 0  # mean squared step of the window before, and its length
         self.left = np.zeros((2, n_columns))  # x and the probe after the last step
 
-    def carry(self, iterates: np.ndarray, steps: np.ndarray) -> None:
+    def apply(self, iterates: np.ndarray, steps: np.ndarray) -> None:
         """Move `iterates` by `steps` and by the momentum of earlier steps."""
         self.moves += steps
         self.moves *= (1.0 - self.friction) / (1.0 + self.friction)
@@ -90,7 +90,7 @@ class _Momentum:
         """Note x and the probe at the end of a burst."""
         self.left[:] = iterates
 
-    def pick_up(self, iterates: np.ndarray) -> None:
+    def reset_if_changed(self, iterates: np.ndarray) -> None:
         """Reset the momentum if x or the probe has been changed since `leave`."""
         if not np.array_equal(iterates, self.left):
             self.moves[:] = 0.0
@@ -120,7 +120,7 @@ class _Plan(Plan):
         self.blocks: list[_Block] = []
         self.momentum = _Momentum(system.n_columns, block_size)
         self.workspace = factor_workspace(system.rows, block_size, system.n_columns)
-        self.room_left = max(KEPT_FACTORS, system.n_rows * system.entries_per_row / 2)  # for factors, in numbers
+        self.factor_budget = max(KEPT_FACTORS, system.n_rows * system.entries_per_row / 2)  # for factors, in numbers
         self.ridge = ridge
 
     def draw(self, rng) -> _Block:
@@ -131,8 +131,8 @@ class _Plan(Plan):
             block = self.blocks[which]
             return block if block.factor is not None else self._factored(block.rows)
         block = self._factored(self.cards.deal(min(size, n - known * size), rng))
-        self.room_left -= block.rows.size**2
-        self.blocks.append(block if self.room_left >= 0 else block._replace(factor=None))
+        self.factor_budget -= block.rows.size**2
+        self.blocks.append(block if self.factor_budget >= 0 else block._replace(factor=None))
         return block
 
     def _factored(self, rows) -> _Block:
@@ -146,7 +146,7 @@ class _Plan(Plan):
         **Plan.saved,
         "cards": CARDS,
         "momentum": in_place,
-        "room_left": amount,
+        "factor_budget": amount,
         "drawn_so_far": named(
             dict, rows=row_numbers("rows"), scale=array("rows"), kept=array(None, dtype=bool), factors=array(None)
         ),
@@ -232,12 +232,12 @@ class AcceleratedBlock(RowMethod):
         system, momentum, order = plan.system, plan.momentum, []
         steps = np.empty_like(iterates)
         drops[:] = 0.0
-        momentum.pick_up(iterates)
+        momentum.reset_if_changed(iterates)
         for _ in range(max(1, n_rows // plan.rows_per_step)):
             block = plan.draw(rng)
             project_on_factored(system.rows, system.b, *block, iterates, steps, plan.workspace)
             squares = np.einsum("ij,ij->i", steps, steps)
-            momentum.carry(iterates, steps)
+            momentum.apply(iterates, steps)
             momentum.learn(float(squares[1]))
             drops += squares
             order.append(block.rows)

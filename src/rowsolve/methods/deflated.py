@@ -13,13 +13,13 @@ from rowsolve.kernels.blocks import DEPENDENT
 from rowsolve.kernels.deflated import find_parts, lift, lower, write_unit_rows
 from rowsolve.kernels.rows import DeflatedRows, zeros_for_vectors
 from rowsolve.kernels.sampling import deal, new_cards
-from rowsolve.lstsq.spectrum import Shared, look_at_spectrum
+from rowsolve.lstsq.spectrum import CommonDirections, look_at_spectrum
 from rowsolve.methods.base import Capabilities, one_of, positive_integer
 from rowsolve.methods.drawing import ONE_BY_ONE
 from rowsolve.methods.oblivious import Oblivious, ObliviousPlan
 from rowsolve.parallel.blas import blas_threads
 from rowsolve.partition.clusters import cluster_rows, sample_size
-from rowsolve.policy.least_squares import worth_a_look
+from rowsolve.policy.least_squares import spectrum_estimate_pays
 from rowsolve.policy.thresholds import EPS, KNOWN_EQUATIONS, NUMBERS_IN_CACHE, PACK_GROWTH, PACK_ROWS, ROWS_PER_EQUATION
 
 __all__ = ["Deflated"]
@@ -234,8 +234,8 @@ class Deflated(Oblivious):
             few = min(max(4, min(KNOWN_EQUATIONS, system.n_columns) // 4), system.n_rows)
             equations, eps = _centroids(system, self.n_clusters or few, rng)
             count = len(equations[0])
-        elif (shared := self._shared(system, rng)) is not None:
-            equations, count, eps = shared[:2], len(shared.equations), EPS_OF_A_SUM * shared.n_rows
+        elif (found := self._common_directions(system, rng)) is not None:
+            equations, count, eps = found[:2], len(found.equations), EPS_OF_A_SUM * found.n_rows
         else:
             count, eps = self._n_combinations(system), 0.0
             equations = _sampled(system, ROWS_PER_EQUATION * count, rng)
@@ -247,9 +247,11 @@ class Deflated(Oblivious):
         """Return whether the equations that are stored with the rows have the requested parameters."""
         return stored.targets is not None and self.n_clusters in (None, stored.n_clusters)
 
-    def _shared(self, system, rng) -> Shared | None:
+    def _common_directions(self, system, rng) -> CommonDirections | None:
         """Return the common directions of the rows, if their number was not given and a look at some rows is cheap."""
-        return look_at_spectrum(system, rng).shared if self.n_equations is None and worth_a_look(system) else None
+        if self.n_equations is not None or not spectrum_estimate_pays(system):
+            return None
+        return look_at_spectrum(system, rng).common_directions
 
     def _n_combinations(self, system):
         most = min(system.n_rows, system.n_columns)

@@ -53,7 +53,7 @@ class Direct(StepMethod):
 
     def steps(self, system, x0, tolerance, rng, probe=None):
         """Yield a single step."""
-        system.limits.make_sure_of_room(8.0 * SQUARES * system.n_columns**2, "a factor of a sample of the rows")
+        system.limits.check_memory(8.0 * SQUARES * system.n_columns**2, "a factor of a sample of the rows")
         with np.errstate(all="ignore"):  # an x that overflows has an infinite error
             step = None
             system.clock.make_sure_of_time(system.n_columns**3)  # LU, and solves with many vectors
@@ -141,7 +141,7 @@ def _overdetermined(system: System, x0: np.ndarray, tolerance: Tolerance, rng: n
     if factor is None:  # all rows are zero
         return Step(x0, 0.0, Status.CONVERGED, findings=Findings(0))
     found = _polished(sample, factor, x0, tolerance, rng)
-    of_noise = found.noise * factor.spread
+    of_noise = found.noise * factor.inverse_norm
     if order.size < n:
         found = found._replace(error=np.maximum(found.error, of_noise))
     elif found.is_noisy.any():  # x is the least-squares solution: then weights matter, so the rows are used unscaled
@@ -174,7 +174,7 @@ def _contradicted(
 ) -> Step | None:
     """Return the last step if a sample is inconsistent although it does not determine x in all directions."""
     found = _polished(sample, factor, x0, tolerance, rng)
-    of_noise = found.noise * factor.spread
+    of_noise = found.noise * factor.inverse_norm
     too_large = of_noise > tolerance.at(norms(found.x), norms(np.atleast_2d(x0)))
     if not (too_large & found.is_noisy & (of_noise > ORDER_OF_MAGNITUDE * found.floor)).any():
         return None

@@ -178,7 +178,7 @@ def prepare_sketched(method, system, rng, groups, clusters=None, steps_to_refres
     equations = Equations.of(system, clusters)
     centroids, k = equations.centroids, equations.targets.size
     others = len(Sketch._fields) - 2 + len(Deck._fields) - 1  # numbers of a row in the sketch and the decks, besides
-    system.limits.make_sure_of_room(8.0 * n * (size + k + 2 * others), "a sketch of all rows")  # some while it is made
+    system.limits.check_memory(8.0 * n * (size + k + 2 * others), "a sketch of all rows")  # some while it is made
     phi = zeros_for_vectors(system.rows, size, p)
     phi[:] = rng.standard_normal((size, p)) / math.sqrt(size)
     whole = Sketch(np.zeros((n, size)), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros((n, k)))

@@ -34,7 +34,7 @@ from rowsolve.policy.least_squares import (
     passes_left,
     price_of_all,
     price_of_passes,
-    worth_a_look,
+    spectrum_estimate_pays,
 )
 from rowsolve.policy.prices import BEGIN, FACTOR_PRODUCT, LITTLE, MANY_PASSES, SMALL_BOX, SQUARES
 from rowsolve.policy.thresholds import (
@@ -99,7 +99,7 @@ class Refined(StepMethod):
                 "use preconditioner='auto', 'none' or 'all'."
             )
         if self.preconditioner in ("sample", "all"):
-            system.limits.make_sure_of_room(8.0 * SQUARES * system.n_columns**2, "a factor of the rows")
+            system.limits.check_memory(8.0 * SQUARES * system.n_columns**2, "a factor of the rows")
         return _Steps(self, system, x0, tolerance, rng, probe)
 
     def takes_all(self, system: System, digits: float) -> bool:
@@ -123,10 +123,10 @@ class Refined(StepMethod):
             return _descent_from(system, x0, tolerance, rng), True
         n_rows, spectrum = self._first_sample(system, tolerance.rtol, rng)
         if not n_rows:
-            outliers = outliers_of(system, spectrum.shared)
+            outliers = outliers_of(system, spectrum.common_directions)
             return _descent_from(system, x0, tolerance, rng, outliers=outliers, probe=probe), spectrum.even
         factor, order = self._factor(system, n_rows, rng)
-        if factor.deficient or factor.spread * factor.lengths.max() > SAFE_CONDITION:
+        if factor.deficient or factor.inverse_norm * factor.lengths.max() > SAFE_CONDITION:
             return _descent_from(system, x0, tolerance, rng, factor), spectrum.even
         noise = rng.standard_normal((1, system.n_columns))  # the error of the solution of a sample is due to noise
         factor.spread_noise(noise)
@@ -138,7 +138,7 @@ class Refined(StepMethod):
         auto, digits, spectrum = self.preconditioner == "auto", -math.log(max(rtol, EPS)), Spectrum()
         n_rows, cost = cheapest_sample(system, digits, self.preconditioner)
         left = price_of_passes(system, passes_at_first(system, digits))
-        if auto and cost > left and worth_a_look(system):
+        if auto and cost > left and spectrum_estimate_pays(system):
             spectrum = look_at_spectrum(system, rng)
         pays = cost < math.inf and (cost <= left or not (auto and spectrum.even))
         sampled = self.preconditioner != "none" and pays and n_rows < system.n_rows
@@ -247,7 +247,7 @@ class _Gains:
     ----------
     slopes : list of ndarray of shape (k,)
         The norm of the preconditioned gradient of each x after each step with the same preconditioner.
-    behind : ndarray of shape (k,)
+    unconverged : ndarray of shape (k,)
         Which x are not accurate enough.
     tries : int
         The number of new gradients that have not halved the error.
@@ -255,50 +255,50 @@ class _Gains:
 
     def __init__(self, n_rhs: int) -> None:
         self.slopes: list[np.ndarray] = []
-        self.behind = np.ones(n_rhs, dtype=bool)
+        self.unconverged = np.ones(n_rhs, dtype=bool)
         self.tries, self._error_at_start = 0, np.full(n_rhs, math.inf)
 
     def restart(self) -> None:
         """Start again with another preconditioner."""
         self.slopes.clear()
-        self.tries, self._error_at_start = 0, np.full(len(self.behind), math.inf)
+        self.tries, self._error_at_start = 0, np.full(len(self.unconverged), math.inf)
 
     def judge(self, descent: Descent | BoxDescent, enough: np.ndarray) -> None:
-        """Set which x are `behind`; recompute a gradient that was only updated if it is not accurate enough."""
+        """Set which x are `unconverged`; recompute a gradient that was only updated if it is not accurate enough."""
         n_steps, vectors = len(self.slopes), descent.vectors
         stalled = (n_steps > 2) & (vectors.steepness > SHRINKS * self.slopes[-3 if n_steps > 2 else 0])
         no_matter_what = 0.0 if descent.factor is not None else 1e-4  # with a factor only rounding can cause a stall
         tolerated = np.where(stalled, no_matter_what, SURE) * np.maximum(vectors.error, enough)
-        self.behind = ~descent.is_below(enough)
+        self.unconverged = ~descent.is_below(enough)
         if descent.needs_new_gradient(tolerated):
             descent.start()
             error = descent.vectors.error
-            self.behind = ~descent.is_below(enough)
-            worse = (error >= SHRINKS * self._error_at_start)[self.behind].any()
+            self.unconverged = ~descent.is_below(enough)
+            worse = (error >= SHRINKS * self._error_at_start)[self.unconverged].any()
             self.tries = self.tries + 1 if worse else 0
             least = self._error_at_start if descent.factor is not None else math.inf  # so that the loop ends
             self._error_at_start = np.minimum(error, least)
 
     def are_over(self, descent: Descent | BoxDescent) -> bool:
-        """Return whether no x is behind, or further steps will not help; the error may still need the probe."""
-        over = not self.behind.any() or self.tries > GRADIENT_TRIES
+        """Return whether all x have converged, or further steps will not help; the error may still need the probe."""
+        over = not self.unconverged.any() or self.tries > GRADIENT_TRIES
         return bool(over or (self.are_still(descent) and descent.probe.is_done(descent.vectors)))
 
     def are_still(self, descent: Descent | BoxDescent) -> bool:
-        """Return whether no x that is behind can be improved."""
-        return bool(descent.vectors.still[:-1][self.behind].all())
+        """Return whether no x that has not converged can be improved."""
+        return bool(descent.vectors.still[:-1][self.unconverged].all())
 
     saved: ClassVar[dict[str, Kind]] = {
         "tries": integer(),
         "_error_at_start": array("k"),
-        "behind": array("k", dtype=bool),
+        "unconverged": array("k", dtype=bool),
         "slopes": lambda value, sizes: list(array(None, "k")(value, sizes)),
     }
     derived: ClassVar[tuple[str, ...]] = ()
 
     def state(self) -> dict[str, Any]:
         """Return the state, with all slopes in one array."""
-        return {**state_of(self), "slopes": np.reshape(self.slopes, (-1, len(self.behind)))}
+        return {**state_of(self), "slopes": np.reshape(self.slopes, (-1, len(self.unconverged)))}
 
     def restore(self, state: Any, sizes: Sizes) -> None:
         """Restore the state."""
@@ -335,9 +335,9 @@ class _Steps:
                 if step is not None:
                     return step
             elif self.descent is not None:
-                self.gains.slopes.extend(self.descent.advance(self.gains.behind, self._enough(self.descent)[0]))
+                self.gains.slopes.extend(self.descent.advance(self.gains.unconverged, self._enough(self.descent)[0]))
                 return self._judge(self.descent)
-            descent = self.descent or self._set_out()
+            descent = self.descent or self.start_descent()
             self.gains.slopes.append(descent.vectors.steepness)
             return self._judge(descent)
 
@@ -388,7 +388,7 @@ class _Steps:
             return by_lapack(system, self.estimator, by_qr=True)
         return None
 
-    def _set_out(self) -> Descent | BoxDescent:
+    def start_descent(self) -> Descent | BoxDescent:
         """Begin the descent, which takes passes over the data."""
         x0, tolerance = self.estimator.x0, self.estimator.tolerance
         descent, self.even = self.method._begin(self.system, x0, tolerance, self.rng, self.probe)
@@ -477,7 +477,7 @@ class _Steps:
         if state["descent"] is not None:
             x0, tolerance = self.estimator.x0, self.estimator.tolerance
             self.descent = _descent_from(self.system, x0, tolerance, self.rng)
-            self.descent.restore(state["descent"], self.gains.behind)
+            self.descent.restore(state["descent"], self.gains.unconverged)
         if state["all_rows"] is not None:
             self.all_rows = self._compressor()
             self.all_rows.restore(state["all_rows"])

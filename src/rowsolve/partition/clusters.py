@@ -114,7 +114,7 @@ def cluster_rows(
     cards = new_cards(system.n_rows)
     sample = np.empty(min(system.n_rows, sample_size(n_clusters)), np.int64)
     deal(cards, 0, rng.random(sample.size), sample)
-    moving = _Moving(system, rows, b, sample, n_clusters, rng, metric, rate)
+    moving = _CentroidState(system, rows, b, sample, n_clusters, rng, metric, rate)
     labels = np.empty(system.n_rows, np.int64)
     for piece in system.pieces(times_used=1 + moving.k // 8):  # several products per number that is loaded
         order = np.empty(piece.n_rows, np.int64)
@@ -129,7 +129,7 @@ def cluster_stream(sample: System, pieces: Iterable[System], n_clusters: int, rn
     The initial centroids are chosen from the rows of `sample`. The order of the rows is random only within a piece.
     """
     rows, b = sample.rows, sample.facts.b_magnitude
-    moving = _Moving(sample, rows, b, np.arange(sample.n_rows), n_clusters, rng, "direction", "count")
+    moving = _CentroidState(sample, rows, b, np.arange(sample.n_rows), n_clusters, rng, "direction", "count")
     labels = [np.empty(0, np.int64)]
     for piece in pieces:
         labels.append(np.empty(piece.n_rows, np.int64))
@@ -143,7 +143,7 @@ def _cluster_stored(system, n_clusters, rng, metric, rate) -> Clusters:
     wanted = min(system.n_rows, sample_size(n_clusters), system.reader.rows_at_once)
     for part in system.parts(system.sample(wanted, rng)[0]):  # there is but one
         b = part.of(system.facts.b_magnitude)
-        moving = _Moving(system, part.rows, b, part.order, n_clusters, rng, metric, rate)
+        moving = _CentroidState(system, part.rows, b, part.order, n_clusters, rng, metric, rate)
     labels = np.empty(system.n_rows, np.int64)
     for piece in system.pieces(times_used=1 + moving.k // 8):
         order, b = rng.permutation(piece.n_rows), piece.of(system.facts.b_magnitude)
@@ -156,14 +156,14 @@ def sample_size(n_clusters: int) -> int:
     return max(2 * n_clusters, min(32 * n_clusters, 1024))
 
 
-class _Moving:
+class _CentroidState:
     """The `k` centroids while they are moved; `n_seen` rows have been processed."""
 
     def __init__(self, system, rows, b, sample, n_clusters, rng, metric, rate):
-        self.code, self.pace = METRICS.index(metric), 0.0 if rate == "count" else rate
-        self.alone = 0 if metric in _LENGTH_COUNTS else _ONE_BY_ONE
-        if self.pace:  # a constant rate moves the centroids as far at the end as at the start
-            self.alone = system.n_rows
+        self.code, self.rate = METRICS.index(metric), 0.0 if rate == "count" else rate
+        self.n_single_rows = 0 if metric in _LENGTH_COUNTS else _ONE_BY_ONE
+        if self.rate:  # a constant rate moves the centroids as far at the end as at the start
+            self.n_single_rows = system.n_rows
         self.found = empty_centroids(n_clusters, system.n_columns, rows)
         self.k = _seed(system, rows, b, sample, self.code, rng, self.found)
         self.n_seen = 0
@@ -172,11 +172,11 @@ class _Moving:
         """Label the rows in `order` and move the centroids."""
         start = self.n_seen
         self.n_seen += order.size
-        for first, last in _batches(start, self.n_seen, self.alone, self.k, system.entries_per_row):
+        for first, last in _batches(start, self.n_seen, self.n_single_rows, self.k, system.entries_per_row):
             batch = order[first - start : last - start]
-            if last <= self.alone:
+            if last <= self.n_single_rows:
                 online_kmeans(
-                    rows, b, batch, self.code, self.pace, self.found, self.k, labels, system.counter.flagged_rows
+                    rows, b, batch, self.code, self.rate, self.found, self.k, labels, system.counter.flagged_rows
                 )
             else:
                 _take_batch(system, rows, b, batch, self.code, self.found, self.k, labels)
@@ -190,11 +190,11 @@ class _Moving:
         return Clusters(renumber[labels], self.found.vector[kept] * scale[:, None], self.found.target[kept] * scale)
 
 
-def _batches(start, stop, alone, k, entries_per_row):
-    """Split rows `start` to `stop` of the pass into those before `alone`, and growing batches of the others."""
-    least, largest = 1 if alone else SAMPLE_ROWS_EACH * k, NUMBERS_IN_CACHE / entries_per_row
+def _batches(start, stop, n_single_rows, k, entries_per_row):
+    """Split rows `start` to `stop` of the pass into those before `n_single_rows`, and growing batches of the others."""
+    least, largest = 1 if n_single_rows else SAMPLE_ROWS_EACH * k, NUMBERS_IN_CACHE / entries_per_row
     while start < stop:
-        size = alone - start if start < alone else max(least, int(min(start * _SHARE_OF_SEEN, largest)))
+        size = n_single_rows - start if start < n_single_rows else max(least, int(min(start * _SHARE_OF_SEEN, largest)))
         yield start, min(start + size, stop)
         start += size
 

@@ -21,7 +21,13 @@ from rowsolve.kernels.rows import CSRRows
 from rowsolve.lstsq.dense import sample_agrees
 from rowsolve.lstsq.spectrum import look_at_spectrum
 from rowsolve.methods import Deflated, Direct, Method, Randomized, Refined
-from rowsolve.policy.least_squares import fits_a_factor, has_workspace, price_of_all, price_of_passes, worth_a_look
+from rowsolve.policy.least_squares import (
+    fits_a_factor,
+    has_workspace,
+    price_of_all,
+    price_of_passes,
+    spectrum_estimate_pays,
+)
 from rowsolve.policy.prices import (
     BEGIN,
     FACTOR_PRODUCT,
@@ -57,13 +63,13 @@ __all__ = [
     "SMALL",
     "Choice",
     "Ending",
+    "another_method_is_faster",
     "first_choice",
-    "is_hopeless",
+    "has_common_directions",
     "is_plain",
     "next_choice",
-    "rows_seem_to_agree",
-    "rows_share_much",
-    "slow_if_hopeless",
+    "sample_is_consistent",
+    "slow_if_another_is_faster",
 ]
 
 
@@ -123,7 +129,7 @@ class _Opening:
     def small_sample_agrees(self) -> bool:
         """Whether a small sample of rows in memory is consistent."""
         system = self.system
-        return system.damp == 0.0 and not system.stored and rows_seem_to_agree(system.rows, system.b)
+        return system.damp == 0.0 and not system.stored and sample_is_consistent(system.rows, system.b)
 
     @property
     def passes_are_cheaper(self) -> bool:
@@ -205,12 +211,12 @@ class Ending(NamedTuple):
     def rows_are_parallel(self) -> bool:
         """Whether common directions of the rows, which can be removed, made random rows slow."""
         removable = self.was_slow and self.sharing and isinstance(self.method, Randomized)
-        return removable and not _all_is_soon_done(self.system)
+        return removable and not _all_rows_are_cheap(self.system)
 
     @property
     def all_is_as_cheap(self) -> bool:
         """Whether random rows were slow, and all rows take little longer than another attempt."""
-        return self.was_slow and (_all_is_soon_done(self.system) or not _worth_another_sample(self.system))
+        return self.was_slow and (_all_rows_are_cheap(self.system) or not _worth_another_sample(self.system))
 
 
 NEXT = (
@@ -247,25 +253,25 @@ def next_choice(ending: Ending) -> Choice | None:
     return next((Choice(rule.why, rule.method) for rule in NEXT if rule.holds(ending)), None)
 
 
-def is_hopeless(monitor: Monitor) -> bool:
+def another_method_is_faster(monitor: Monitor) -> bool:
     """Return whether another method is clearly faster than the random rows observed by `monitor`."""
     slow = len(monitor.bursts.rows) > 2 and fewest_rows_left(monitor) > SLOW_ROWS * monitor.estimator.n_columns
     return slow or monitor.suspicious
 
 
-def slow_if_hopeless(monitor: Monitor) -> Status | None:
+def slow_if_another_is_faster(monitor: Monitor) -> Status | None:
     """Return `Status.SLOW`, which ends a stage of random rows, when another method is clearly faster."""
-    return Status.SLOW if is_hopeless(monitor) else None
+    return Status.SLOW if another_method_is_faster(monitor) else None
 
 
-def rows_share_much(system: System, status: Status, rng: np.random.Generator) -> bool:
+def has_common_directions(system: System, status: Status, rng: np.random.Generator) -> bool:
     """Return whether a few common directions of the rows made random rows slow; this takes a look at some rows."""
-    slow = status is Status.SLOW and not _all_is_soon_done(system)
-    look = slow and system.n_rhs == 1 and is_plain(system) and worth_a_look(system)
-    return look and look_at_spectrum(system, rng).shared is not None
+    slow = status is Status.SLOW and not _all_rows_are_cheap(system)
+    look = slow and system.n_rhs == 1 and is_plain(system) and spectrum_estimate_pays(system)
+    return look and look_at_spectrum(system, rng).common_directions is not None
 
 
-def rows_seem_to_agree(rows: Any, b: np.ndarray) -> bool:
+def sample_is_consistent(rows: Any, b: np.ndarray) -> bool:
     """Return whether there are so many dense rows that a look at some pays, and these are consistent."""
     if isinstance(rows, CSRRows):
         return False
@@ -325,7 +331,7 @@ def _worth_another_sample(system: System) -> bool:
     return sample <= LITTLE * price_of_all(system)
 
 
-def _all_is_soon_done(system: System) -> bool:
+def _all_rows_are_cheap(system: System) -> bool:
     """Return whether all rows take hardly more time than the next method to try after slow random rows."""
     return is_plain(system) and price_of_all(system) <= MUCH_MORE * _price_of_random_rows(system)
 

@@ -54,11 +54,11 @@ __all__ = [
     "passes_left",
     "price_of_all",
     "price_of_passes",
-    "worth_a_look",
+    "spectrum_estimate_pays",
 ]
 
 
-def worth_a_look(system: System) -> bool:
+def spectrum_estimate_pays(system: System) -> bool:
     """Return whether a look at some rows costs little compared with the passes that it may save."""
     n, p = system.n_rows, system.n_columns
     large = n * p >= NUMBERS_IN_CACHE and n >= 2 * LOOK_SHARE * LOOK_BLOCK and p >= 4 * LOOK_BLOCK
@@ -148,7 +148,7 @@ def passes_at_first(system: System, digits: float) -> float:
         return MANY_PASSES
     slower = 1.0
     soon = isinstance(system.rows, CSRRows) and price_of_passes(system, FEWEST_PASSES) <= LITTLE * price_of_all(system)
-    if not soon and not worth_a_look(system):  # otherwise some passes, or a look, improve the prediction
+    if not soon and not spectrum_estimate_pays(system):  # otherwise some passes, or a look, improve the prediction
         slower = max(1.0, system.facts.unevenness / CLEARLY_MORE)
     return slower * passes_of_random_rows(system.n_rows, system.n_columns, digits)
 

@@ -35,13 +35,13 @@ __all__ = [
     "compressed_at_once_sparse",
     "dense_gram_of_sparse",
     "gram",
+    "ordering_pays",
     "orthogonal",
     "pairs_in_gram",
     "passes_of_random_rows",
     "sample",
     "small_system",
     "widest_band",
-    "worth_a_look_for_band",
     "worth_a_sample",
     "worth_writing_out",
 ]  # fmt: skip
@@ -125,7 +125,7 @@ def widest_band(n_columns: float, n_numbers: float, n_pairs: float) -> float:
     return math.sqrt(half**2 + left / FACTOR_PRODUCT) - half
 
 
-def worth_a_look_for_band(n_rows: float, n_columns: float, n_numbers: float) -> bool:
+def ordering_pays(n_rows: float, n_columns: float, n_numbers: float) -> bool:
     """Return whether ordering the columns, to see how narrow the band is, costs little compared with passes."""
     passes = passes_of_random_rows(n_rows, n_columns, DIGITS) * a_pass(n_numbers, n_columns, sparse=True)
     return ENTRY * n_numbers <= LITTLE * (passes + BEGIN)

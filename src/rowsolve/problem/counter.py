@@ -78,7 +78,7 @@ class RowCounter:
         """Return for each row in `order` whether it has been used."""
         return self._used[order]
 
-    def some_used(self, most: int) -> np.ndarray:
+    def sample_of_used_rows(self, most: int) -> np.ndarray:
         """Return used rows, evenly spaced ones if there are more than `most`."""
         used = np.flatnonzero(self._used)
         return used[:: -(-used.size // most) or 1]
@@ -92,7 +92,7 @@ class RowCounter:
         """Set a `listener` that is called after each piece of a pass, and the number of rows that may be read."""
         self._listener, self.max_rows = listener, max_rows
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Call the listener."""
         self._listener()
 

@@ -12,7 +12,7 @@ import numpy as np
 from rowsolve.kernels.gradient import widest_row
 from rowsolve.kernels.rows import CSRRows, frozen, look_at_sides
 from rowsolve.parallel.vectors import pairs_of, sum_of_squares
-from rowsolve.policy.prices import widest_band, worth_a_look_for_band
+from rowsolve.policy.prices import ordering_pays, widest_band
 from rowsolve.policy.thresholds import FEW_COLUMNS, SPOTS
 from rowsolve.problem.layout import Layout, look_for_band
 from rowsolve.problem.null_space import obvious_null_space
@@ -109,7 +109,7 @@ class Facts:
         if self._stored or not isinstance(self._rows, CSRRows):
             return None
         n, p, widest = self._n_rows, self._n_columns, widest_row(self._rows)
-        if widest > FEW_COLUMNS and not worth_a_look_for_band(n, p, self._rows.data.size):
+        if widest > FEW_COLUMNS and not ordering_pays(n, p, self._rows.data.size):
             return None
         return look_for_band(self._rows, p, widest, widest_band(p, self._rows.data.size, self.row_pairs))
 

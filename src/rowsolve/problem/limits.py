@@ -35,7 +35,7 @@ class Limits:
         """Return the number of threads that pays if `work` numbers are used."""
         return max(1, min(self.threads, int(work / WORK_OF_A_THREAD)))
 
-    def make_sure_of_room(self, n_bytes: float, what: str) -> None:
+    def check_memory(self, n_bytes: float, what: str) -> None:
         """Raise ValueError if `what` takes more memory than the workspace has."""
         if n_bytes > self.workspace_bytes:
             needed = self.reserved_bytes + n_bytes / self.workspace_share

@@ -99,7 +99,7 @@ class Reader:
     def _end_piece(self, piece: Piece) -> None:
         self._counter.add(piece.n_rows)
         self.flagged.check()
-        self._counter.tell()
+        self._counter.notify()
         self._clock.check()
 
     def keep(self, order: np.ndarray) -> None:

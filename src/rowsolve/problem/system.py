@@ -140,7 +140,7 @@ class System:
         self.counter.add(count * self.n_rows)
         self.counter.end_of_pass()
         self.counter.use_all()
-        self.counter.tell()
+        self.counter.notify()
         self.clock.check()
 
     def norms_sq(self) -> np.ndarray:

@@ -45,19 +45,19 @@ def run_race(
     problem: Problem,
     contestants: Sequence[Contestant],
     rules: Rules,
-    tell: Callable[[str], object] = lambda _: None,
+    report_progress: Callable[[str], object] = lambda _: None,
 ) -> tuple[Outcome, ...]:
     """Return the outcome of each contestant, in the same order.
 
-    `tell` is called with a short text about the progress.
+    `report_progress` is called with a short text about the progress.
     """
     with blas_threads(rules.threads), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # x is judged by its true error
         found = []
         for contestant in contestants:
-            tell(f"{contestant.name}: searching for its setting")
+            report_progress(f"{contestant.name}: searching for its setting")
             found.append(_qualify(problem, contestant, rules))
-        return _rounds(problem, contestants, found, rules, tell)
+        return _rounds(problem, contestants, found, rules, report_progress)
 
 
 def _qualify(problem: Problem, contestant: Contestant, rules: Rules) -> Outcome:
@@ -148,7 +148,7 @@ def _rounds(
     contestants: Sequence[Contestant],
     found: list[Outcome],
     rules: Rules,
-    tell: Callable[[str], object],
+    report_progress: Callable[[str], object],
 ) -> tuple[Outcome, ...]:
     """Time the contestants that reached the error, in turns; return the outcomes with all times."""
     runs: list[list[Attempt]] = [[] for _ in found]
@@ -157,7 +157,7 @@ def _rounds(
         if number and time.perf_counter() - started >= rules.limit:
             break
         for i in _still_racing(found, runs, number):
-            tell(f"{found[i].name}: round {number + 1} of {rules.repeats}")
+            report_progress(f"{found[i].name}: round {number + 1} of {rules.repeats}")
             setting = found[i].setting
             assert setting is not None  # it reached the error
             runs[i].append(_attempt(problem, contestants[i], setting, rules.limit))
