@@ -96,7 +96,7 @@ def test_one_noisy_column__does_no_harm_to_the_others(name, store):
         assert "least-squares solution" in solution.message
     else:
         assert solution.status is Status.INCONSISTENT
-        assert "This concerns 1 of 4 right-hand sides (columns of b): 2." in solution.message
+        assert "The tolerance is not met for 1 of 4 right-hand sides (columns of b): 2." in solution.message
         assert solution.error_estimate == solution.error_estimates[2] > 1e-3
         if name != "direct":  # of a few rows
             assert errors[2] < 0.2
