@@ -200,7 +200,7 @@ def next_turns() -> dict[str, list[Turn]]:
             Turn('always, unless `outliers="drop"`', "done: the least-squares solution of all rows"),
             Turn(
                 '`outliers="drop"`, and '
-                f"of {limits.ROWS_FOR_THE_TAIL:,} rows (of all, if there are fewer than twice as many) the "
+                f"of {limits.ROWS_TO_COMPARE:,} rows (of all, if there are fewer than twice as many) the "
                 f"largest residual is above {wild} times the median, or the root mean square of all residuals is above "
                 f"{limits.MUCH_MORE:g} times the median (and {limits.CLEAN:g} of that of b); not with `damp` or "
                 f"`bounds`, nor if n < {tall} p",

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Cost", "Event", "History", "RowCheck", "Solution", "Status"]
 
-_TEXT = 64  # columns of the values that describe a solution; their names take 16 more
+LINE_WIDTH = 80  # columns of a terminal
+_TEXT = LINE_WIDTH - 16  # columns of the values that describe a solution, after their names
 _ENTRIES = 6  # of x that are shown; of more, two from each end
 
 

@@ -572,7 +572,7 @@ def test_search_for_outliers__keeps_to_its_own_limit(tmp_path, monkeypatch):
 
 
 def test_blocks_without_room_for_their_factors__go_on(tmp_path, monkeypatch):
-    monkeypatch.setattr("rowsolve.methods.accelerated_block.KEPT_FACTORS", 0)
+    monkeypatch.setattr("rowsolve.methods.accelerated_block.GATHERED", 0)
     path, options = tmp_path / "state", {"rng": 2, "rtol": 1e-9, "threads": 1, "max_passes": 60}
     check_states(path, (SPARSE, SPARSE @ X, rowsolve.AcceleratedBlock(P // 2)), options)
     kept = state_in(path)["run"]["loop"]["plan"]["drawn_so_far"]["kept"]

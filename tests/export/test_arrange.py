@@ -70,7 +70,7 @@ def test_cluster__keeps_sparse_rows_sparse_and_needs_no_b(tmp_path):
 
 @pytest.mark.parametrize("kind", ["mixed", "sorted"])
 def test_cluster__reads_the_rows_once_for_each_cluster_and_once_more(kind, tmp_path, monkeypatch):
-    monkeypatch.setattr(store_module, "GAP_BYTES", 1)
+    monkeypatch.setattr(store_module, "COLUMN_BYTES", 1)
     monkeypatch.setattr(store_module, "BYTES_AT_ONCE", 1)
     n_read = 0
 

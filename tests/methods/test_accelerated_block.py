@@ -50,7 +50,7 @@ def test_factors__that_do_not_fit_are_recomputed_with_the_same_result(monkeypatc
     A = sparse.random_array((900, 60), density=0.05, rng=np.random.default_rng(0), format="csr")
     b = A @ np.ones(60)
     kept = rowsolve.solve(A, b, AcceleratedBlock(15), rng=0)
-    monkeypatch.setattr(accelerated_block, "KEPT_FACTORS", 0)
+    monkeypatch.setattr(accelerated_block, "GATHERED", 0)
     plan = AcceleratedBlock(15).prepare(System(open_rows(A), b), np.random.default_rng(0))
     assert plan.factor_budget < 900 * 15 / 4
     again = rowsolve.solve(A, b, AcceleratedBlock(15), rng=0)

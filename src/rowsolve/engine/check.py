@@ -15,7 +15,7 @@ from rowsolve.kernels.many import add_gradients_of_many, laid_out, products_of
 from rowsolve.kernels.rows import distances, inspect_rows, norms_at
 from rowsolve.lstsq.factor import factor_of
 from rowsolve.parallel.vectors import sum_of_squares
-from rowsolve.policy.thresholds import FAR_OUT, OFTEN, ROWS_TO_CHECK, VALUES_TO_CHECK
+from rowsolve.policy.thresholds import FAR_OUT, OFTEN, ROWS_TO_CHECK, ROWS_TO_COMPARE
 from rowsolve.problem.reader import Part, Piece
 from rowsolve.problem.system import System
 
@@ -91,7 +91,7 @@ def rows_by_b(system: System, rng: np.random.Generator) -> np.ndarray:
     b, extremes = system.b, system.facts.rows_of_extremes
     if b.ndim > 1:
         return extremes
-    used = np.sort(b[system.counter.sample_of_used_rows(VALUES_TO_CHECK)])
+    used = np.sort(b[system.counter.sample_of_used_rows(ROWS_TO_COMPARE)])
     repeated = used[1:] == used[:-1]
     if 2 * np.count_nonzero(repeated) <= used.size:  # few values occur twice, or no row was used
         return extremes

@@ -13,7 +13,7 @@ from rowsolve.engine.outcome import Checked, Outcome
 from rowsolve.engine.stage import Context
 from rowsolve.estimate.step import Findings
 from rowsolve.methods.base import StepMethod
-from rowsolve.policy.thresholds import FAR_OUT, FEWEST_PLACES, MUCH_MORE
+from rowsolve.policy.thresholds import FAR_OUT, MUCH_MORE, SPOTS
 from rowsolve.problem.system import System
 
 __all__ = [
@@ -225,7 +225,7 @@ def _satisfied(result: CheckResult) -> str:
     row_check, n_places = result.row_check, result.n_places
     if row_check.full:
         return f"x satisfies all {row_check.n_rows:,} rows, which were checked."
-    if row_check.n_fresh < 100 or n_places < FEWEST_PLACES:
+    if n_places < SPOTS:
         return f"x satisfies {row_check.n_rows:,} rows that were checked again."
     places = f" (at {n_places:,} places)" if n_places < row_check.n_fresh else ""
     return (

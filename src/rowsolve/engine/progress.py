@@ -13,7 +13,7 @@ from rowsolve.engine.iterates import Iterates
 from rowsolve.engine.stage import Context, Stage
 from rowsolve.estimate.monitor import rows_left
 from rowsolve.methods.base import StepMethod
-from rowsolve.policy.thresholds import REPETITIONS
+from rowsolve.policy.thresholds import TRIES
 
 __all__ = ["Progress", "StoppedByCallback"]
 
@@ -87,9 +87,9 @@ class Progress:
         monitor, history = self._iterates.monitor, self._context.history
         if not isinstance(self._method, StepMethod):
             return rows_left(monitor)
-        errors, rows = history.error_estimate[-REPETITIONS:], history.rows_read[-REPETITIONS:]
-        ours = [name == self._method.name for name in history.method[-REPETITIONS:]]
-        if len(errors) < REPETITIONS or not all(ours) or not errors[0] > errors[-1] > 0.0:
+        errors, rows = history.error_estimate[-TRIES:], history.rows_read[-TRIES:]
+        ours = [name == self._method.name for name in history.method[-TRIES:]]
+        if len(errors) < TRIES or not all(ours) or not errors[0] > errors[-1] > 0.0:
             return math.nan
         return math.log(max(monitor.error_ratio, 1.0)) / math.log(errors[0] / errors[-1]) * (rows[-1] - rows[0])
 

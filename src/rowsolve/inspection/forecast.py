@@ -23,17 +23,18 @@ from rowsolve.lstsq.factor import find_odd_rows
 from rowsolve.methods import ClusterBlock, Deflated, Direct, Method, Randomized, Refined
 from rowsolve.policy.auto import another_method_is_faster, has_common_directions
 from rowsolve.policy.least_squares import cheapest_sample, passes_at_first, price_of_passes
+from rowsolve.policy.prices import LONG_BREAK, RANDOM_NUMBER
 from rowsolve.policy.prices import sample as price_of_square
 from rowsolve.policy.thresholds import (
     FEWEST_IN_MEAN,
     HARDLY_MORE,
     MOST_COLUMNS,
     NUMBERS_OF_A_SAMPLE,
-    NUMBERS_TO_TRY,
-    REPETITIONS,
     ROWS_TO_CHECK,
     SAMPLE_ROWS_EACH,
     SAMPLED_COLUMNS,
+    SPOTS,
+    TRIES,
 )
 from rowsolve.problem.system import System
 from rowsolve.sources import Source
@@ -107,7 +108,7 @@ def measure(system: System, tolerance: Tolerance, rng: np.random.Generator) -> T
 def _take_rows(method: Method, system: System, tolerance: Tolerance, rng: np.random.Generator) -> Run:
     """Run a method on random rows for a while."""
     p = system.n_columns
-    wanted = max(min(SAMPLE_ROWS_EACH * p, NUMBERS_TO_TRY / system.entries_per_row), 4 * p)
+    wanted = max(min(SAMPLE_ROWS_EACH * p, LONG_BREAK / RANDOM_NUMBER / system.entries_per_row), 4 * p)
 
     def enough(monitor: Monitor) -> Status | None:
         return (
@@ -124,7 +125,7 @@ def _take_rows(method: Method, system: System, tolerance: Tolerance, rng: np.ran
 
 def _time_a_pass(system: System) -> float:
     """Time gradients over the first rows; return the extrapolated time of a pass over all rows."""
-    n_rows = min(system.n_rows, max(64, int(NUMBERS_OF_A_SAMPLE / system.entries_per_row)))
+    n_rows = min(system.n_rows, max(SPOTS, int(NUMBERS_OF_A_SAMPLE / system.entries_per_row)))
     vectors, sums, seconds = np.ones((2, system.n_columns)), [], []
 
     def add(start: int, stop: int, _: np.ndarray) -> None:
@@ -132,11 +133,11 @@ def _time_a_pass(system: System) -> float:
         add_gradients(system.rows, system.b, 1.0, start, stop, vectors, out, np.zeros(2))
         sums.append(out)
 
-    for _ in range(REPETITIONS):
+    for _ in range(TRIES):
         started = time.perf_counter()
         system.in_slices(add, 0, n_rows, n_rows * system.entries_per_row)
         seconds.append(time.perf_counter() - started)
-    system.counter.add(REPETITIONS * n_rows)
+    system.counter.add(TRIES * n_rows)
     if not np.isfinite(sums).all():
         find_odd_rows(system, np.arange(n_rows))
     return min(seconds) * system.n_rows / n_rows
@@ -154,11 +155,11 @@ def _time_direct(system: System, tolerance: Tolerance, rng: np.random.Generator)
         source = Source(DenseRows(frozen(values)), values.shape, float(columns), 0.0)
         part = System(source, frozen(values.sum(axis=1)), system.clock, system.limits.threads)
     read, seconds = part.counter.rows_read, math.inf
-    for _ in range(REPETITIONS):
+    for _ in range(TRIES):
         started = time.perf_counter()
         step = next(iter(Direct().steps(part, np.zeros(columns), tolerance, rng)))
         seconds = min(seconds, time.perf_counter() - started)
-    rows, ending = (part.counter.rows_read - read) / REPETITIONS, step.status or Status.CONVERGED
+    rows, ending = (part.counter.rows_read - read) / TRIES, step.status or Status.CONVERGED
     seconds *= price_of_square(p) / price_of_square(columns)
     return DirectSolve(rows * p / columns, seconds, ending if part is system else None)
 

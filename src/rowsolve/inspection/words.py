@@ -6,12 +6,12 @@ import math
 import textwrap
 from collections.abc import Iterator
 
+from rowsolve._solution import LINE_WIDTH
 from rowsolve.inspection.report import Directions, Noise, Norms, Prediction, Report
-from rowsolve.policy.thresholds import FAR_OUT, HARDLY_MORE, TIGHT
+from rowsolve.policy.thresholds import ALMOST_ALL, FAR_OUT, HARDLY_MORE
 
 __all__ = ["in_words", "lines", "seconds_in_words", "table", "warnings"]
 
-_LINE_WIDTH = 80
 _INDENT = len("orthogonality") + 2  # the longest label
 
 
@@ -94,7 +94,7 @@ def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
     aligned = [
         "  ".join(["", row[0].ljust(first), *map(str.rjust, row[1:4], figures), row[4]]).rstrip() for row in rows
     ]
-    if max(map(len, aligned)) <= _LINE_WIDTH:
+    if max(map(len, aligned)) <= LINE_WIDTH:
         return aligned
     head = (*rows[0][:4], "remark")
     blocks = [[f"{name}: {cell}" for name, cell in zip(head, row, strict=True) if cell] for row in rows[1:]]
@@ -103,7 +103,7 @@ def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
 
 def _wrapped(text: str, label: str = "") -> str:
     indent = " " * _INDENT if label else ""
-    return textwrap.fill(text, _LINE_WIDTH, initial_indent=label.ljust(len(indent)), subsequent_indent=indent)
+    return textwrap.fill(text, LINE_WIDTH, initial_indent=label.ljust(len(indent)), subsequent_indent=indent)
 
 
 def _norms(norms: Norms) -> str:
@@ -138,7 +138,7 @@ def _clusters(found: Directions | None) -> str:
     if found.cosine is None:
         return f"none found among {found.n_rows:,} sampled rows"
     what = "1 (all rows have a common direction)" if found.n_clusters == 1 else f"{found.n_clusters} by direction"
-    tight = "tight, which slows down convergence with random rows" if found.cosine >= TIGHT else "loose"
+    tight = "tight, which slows down convergence with random rows" if found.cosine >= ALMOST_ALL else "loose"
     return f"{what}, {tight}: typical cosine to the centroid {found.cosine:.3g}, from {found.n_rows:,} sampled rows"
 
 

@@ -18,7 +18,7 @@ from rowsolve.kernels.rows import CSRRows
 from rowsolve.lstsq.normal import GramFactor, noise_of
 from rowsolve.lstsq.orthogonal import orthonormal
 from rowsolve.lstsq.state import Compressed, compress_sparse
-from rowsolve.policy.thresholds import CLEARLY_MORE, MOST_DROPPED, POWER_STEPS, SAFE_CONDITION
+from rowsolve.policy.thresholds import CLEARLY_MORE, FEW_POWER_STEPS, MOST_DROPPED, SAFE_CONDITION
 from rowsolve.problem.layout import Layout
 
 __all__ = ["Band", "BandFactor", "compress_to_band", "factor_band"]
@@ -81,7 +81,7 @@ class BandFactor(GramFactor):
     def _rcond(self, scaled: np.ndarray) -> float:
         """Return an estimate of the square root of the reciprocal condition number of the columns not dropped."""
         found, inverse = noise_of(len(scaled))[:, :1], 0.0
-        for _ in range(POWER_STEPS):
+        for _ in range(FEW_POWER_STEPS):
             found = self._solve(found / np.linalg.norm(found))
             inverse = float(np.linalg.norm(found))
         largest = 2.0 * float(np.abs(scaled).sum(axis=1).max())  # at least: each entry beside the diagonal counts twice

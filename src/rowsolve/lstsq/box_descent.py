@@ -19,7 +19,7 @@ from rowsolve.lstsq.rounding import of_numbers
 from rowsolve.parallel.vectors import norm, norms, products
 from rowsolve.policy.thresholds import (
     EPS,
-    GOES_DOWN,
+    LONG_SUM,
     ORDER_OF_MAGNITUDE,
     ROUNDED,
     SHORTEST_PROBE,
@@ -167,7 +167,7 @@ class BoxDescent:
         x, way = self.vectors.at[0], self.vectors.direction[0]
         low, high = self._bounds
         if self._goal.lands:
-            if best >= GOES_DOWN:
+            if best > 0.5:  # the squares are lower there than at the start
                 x[:] = self._goal.x
                 return 1.0
             self._size *= max(best, 0.1)
@@ -195,7 +195,7 @@ class BoxDescent:
         self._look()
         vectors.direction[:] = vectors.downhill
         most = math.sqrt(self._size * self.estimator.amplification)
-        self.drift = 8.0 * EPS * norms(most * np.where(self._goal.free, vectors.slope[:1], 0.0)) * most
+        self.drift = LONG_SUM * EPS * norms(most * np.where(self._goal.free, vectors.slope[:1], 0.0)) * most
 
     def _look(self) -> None:
         """Compute the minimizer of the model at x, and estimate the error."""

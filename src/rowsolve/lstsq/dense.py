@@ -20,11 +20,11 @@ from rowsolve.parallel.vectors import sum_of_squares
 from rowsolve.policy.thresholds import (
     AS_GIVEN,
     BY_ROUNDING,
-    DOUBT,
     EPS,
     FEW_COLUMNS,
     FEW_NUMBERS,
     IN_RANGE,
+    MUCH_MORE,
     NUMBERS_IN_CACHE,
     SAFE_CONDITION,
     SHRINKS,
@@ -225,7 +225,7 @@ def _refined(factor: Orthogonal, A: np.ndarray, b: np.ndarray, x: np.ndarray) ->
             best = np.where(shrinks, x, best)
             if not shrinks.any():
                 break
-    return best, DOUBT * np.maximum.reduce(sizes[-2:]), 4 + 2 * len(sizes)
+    return best, MUCH_MORE * np.maximum.reduce(sizes[-2:]), 4 + 2 * len(sizes)
 
 
 def _of_products(factor: Orthogonal, n: int, x: np.ndarray) -> np.ndarray:

@@ -20,10 +20,10 @@ from rowsolve.lstsq.steps import steps_at_once, take_steps
 from rowsolve.parallel.vectors import norm, norms, products
 from rowsolve.policy.thresholds import (
     EPS,
-    GRADIENT_ROUNDING,
+    LONG_SUM,
     NEGLIGIBLE,
+    ORDER_OF_MAGNITUDE,
     ROUNDED,
-    SETTLED_STEP,
     SHORTEST_PROBE,
     SPENT_PROBE,
 )
@@ -127,7 +127,7 @@ class Descent:
         limits = Limits(
             damp_sq=system.damp**2, unit=rounding.unit, error=enough, drift=float(rounding.drift[0]),
             probe_gradient=self.probe.least_change, share=min(1.0, system.n_columns / system.n_rows),
-            flat=ROUNDED * EPS, rounding=GRADIENT_ROUNDING * EPS, probe_norm=SHORTEST_PROBE,
+            flat=ROUNDED * EPS, rounding=LONG_SUM * EPS, probe_norm=SHORTEST_PROBE,
             finished=self.probe.null_sq > 0.0,
         )  # fmt: skip
         now = [self.residual.sq[0], rounding.top, self.estimator.amplification, vectors.last_step[0], 0.0]
@@ -188,7 +188,7 @@ class Descent:
         self.probe.expect(0.0, shows_zero=is_zero)
         self._look(slice(None))
         if self.factor is None:  # an updated gradient may become smaller than any recomputed one
-            least_change = GRADIENT_ROUNDING * EPS * norm(vectors.downhill[-1])
+            least_change = LONG_SUM * EPS * norm(vectors.downhill[-1])
         self.probe.expect(least_change)
         vectors.direction[:] = vectors.downhill
         self.rounding.start_at(vectors.slope[:-1], self.residual.sq, self.estimator.amplification)
@@ -252,7 +252,7 @@ class Descent:
         size, found_null = norm(vectors.at[-1]), self.probe.null_sq > 0.0
         left = self.estimator.of_change(norm(vectors.downhill[-1])) if found_null else size
         everywhere = self.probe.exhausted or left * math.sqrt(self.system.n_columns) <= NEGLIGIBLE
-        at_rest = (vectors.last_step <= SETTLED_STEP * enough) & everywhere
+        at_rest = (vectors.last_step <= ORDER_OF_MAGNITUDE * enough) & everywhere  # steps gain about a digit each
         if self.estimator.warm and self.factor is None:
             at_rest &= self.estimator.of_unlucky_start(vectors.x, left) <= enough
         return below & (at_rest | (np.sqrt(self.residual.sq) <= ROUNDED * EPS * self.system.facts.norms_b))

@@ -30,7 +30,7 @@ from rowsolve.lstsq.triangle import Triangle, triangulate
 from rowsolve.parallel.blas import blas_threads
 from rowsolve.parallel.vectors import norm, norms
 from rowsolve.policy.prices import QR_PER_PRODUCT
-from rowsolve.policy.thresholds import BY_ROUNDING, EPS, GATHERED
+from rowsolve.policy.thresholds import BY_ROUNDING, EPS, GATHERED, POWER_STEPS
 from rowsolve.problem.reader import Part
 from rowsolve.problem.system import System
 
@@ -38,8 +38,6 @@ __all__ = [
     "Factor", "amplification", "factor_of", "find_odd_rows", "gather", "products_of_gram", "rows_beyond",
     "rows_that_reach",
 ]  # fmt: skip
-
-_CONDITION_STEPS = 12  # of the power method, for the condition number within some percent
 
 
 class Factor:
@@ -87,7 +85,7 @@ class Factor:
         R = self._triangle if self._rows is None else self._rows
         v = noise_of(self._n_columns).T[:2].copy()
         self.project(v)
-        for _ in range(_CONDITION_STEPS):
+        for _ in range(POWER_STEPS):
             v /= norms(v)[:, None]
             v[0] = R.T @ (R @ v[0])
             self.solve(v[1:])

@@ -18,7 +18,6 @@ from rowsolve.policy.thresholds import (
     AS_GIVEN,
     EPS,
     IN_RANGE,
-    INDEPENDENT,
     LONG_SUM,
     ORDER_OF_MAGNITUDE,
     ROUNDED,
@@ -162,7 +161,7 @@ def _pseudoinverse_of(gram: np.ndarray, of_columns: list[float]) -> _Inverse | N
     of_rows = inverse.diagonal().tolist()
     condition = math.sqrt(p * sum(map(mul, of_columns, of_rows)))
     null = _identity(p) - half.T @ R
-    return _Inverse(inverse, of_columns, of_rows, condition, rank, null) if condition < 1.0 / INDEPENDENT else None
+    return _Inverse(inverse, of_columns, of_rows, condition, rank, null) if condition < SAFE_CONDITION else None
 
 
 @lru_cache(maxsize=64)

@@ -18,7 +18,6 @@ from rowsolve.policy.thresholds import (
     CLEARLY_MORE,
     EPS,
     IN_RANGE,
-    INDEPENDENT,
     LONG_SUM,
     N_VECTORS,
     ORDER_OF_MAGNITUDE,
@@ -208,7 +207,7 @@ def _independent(scaled: np.ndarray, lengths: np.ndarray) -> GramFactor | None:
     if rank in (0, p):
         return None
     first = np.asfortranarray(lower[:rank, :rank])
-    if not (rcond := lapack.dtrcon(first, uplo="L")[0]) > INDEPENDENT:
+    if not (rcond := lapack.dtrcon(first, uplo="L")[0]) > 1.0 / SAFE_CONDITION:
         return None
     found = GramFactor(first, lengths, rcond, order[:rank] - 1)
     found.find_basis(lower[rank:, :rank].T, order[rank:] - 1)

@@ -12,7 +12,7 @@ from rowsolve.estimate.estimator import ErrorEstimator
 from rowsolve.kernels.gradient import ROWS_OF_A_SUM
 from rowsolve.lstsq.factor import Factor
 from rowsolve.parallel.vectors import norms
-from rowsolve.policy.thresholds import AS_GIVEN, EPS, GRADIENT_ROUNDING, ROUNDED, SUM
+from rowsolve.policy.thresholds import AS_GIVEN, EPS, LONG_SUM, ROUNDED, SUM
 from rowsolve.problem.system import System
 
 __all__ = ["Rounding", "of_numbers"]
@@ -63,7 +63,7 @@ class Rounding:
     def start_at(self, slope: np.ndarray, residual_sq: np.ndarray, amplification: float) -> None:
         """Note a gradient that was just computed; further ones are updated from it."""
         most = self._factor.inverse_norm if self._factor is not None else math.sqrt(self.unit * amplification)
-        self.fresh, self.drift = True, 8.0 * EPS * norms(most * slope) * most
+        self.fresh, self.drift = True, LONG_SUM * EPS * norms(most * slope) * most
         self._slope_at_start, self._residual_sq_at_start, self._inherited = slope.copy(), residual_sq, None
 
     def update(self, steps: np.ndarray | None = None) -> None:
@@ -78,7 +78,7 @@ class Rounding:
         It is multiplied by `unit`, without which squares may be out of the range of float64.
         """
         share = min(1.0, self._system.n_columns / self._system.n_rows)
-        lost = GRADIENT_ROUNDING * EPS * (self.unit * math.sqrt(self.top * share))
+        lost = LONG_SUM * EPS * (self.unit * math.sqrt(self.top * share))
         return lost * (np.sqrt(residual_sq) + math.sqrt(self.top) * norms(at))
 
     @property

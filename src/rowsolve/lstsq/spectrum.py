@@ -21,11 +21,11 @@ from rowsolve.policy.thresholds import (
     BY_ROUNDING,
     CLEARLY_MORE,
     EPS,
+    FEW_POWER_STEPS,
     HARDLY_MORE,
     LOOK_BLOCK,
     LOOK_ROWS,
     LOOK_SHARE,
-    POWER_STEPS,
     SAME_DIRECTIONS,
 )
 from rowsolve.problem.reader import Piece
@@ -190,7 +190,7 @@ def _rank_of(rows: np.ndarray) -> int:
 def _outlying(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return orthonormal directions of the largest singular values of `rows`, by subspace iteration."""
     block = rng.standard_normal((LOOK_BLOCK, rows.shape[1]))
-    for _ in range(POWER_STEPS):
+    for _ in range(FEW_POWER_STEPS):
         block = _orthonormal((rows @ block.T).T @ rows)
     products = rows @ block.T
     values, turn = np.linalg.eigh(products.T @ products)

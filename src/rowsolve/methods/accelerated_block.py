@@ -27,10 +27,10 @@ from rowsolve.methods.drawing import CARDS, Cards
 from rowsolve.policy.thresholds import (
     CLEARLY_MORE,
     FEWEST_IN_MEAN,
-    KEPT_FACTORS,
+    GATHERED,
     LARGEST_BLOCK,
     LEAST_FRICTION,
-    SMALLEST_BLOCK,
+    ROWS_TOGETHER,
 )
 
 __all__ = ["AcceleratedBlock"]
@@ -120,7 +120,7 @@ class _Plan(Plan):
         self.blocks: list[_Block] = []
         self.momentum = _Momentum(system.n_columns, block_size)
         self.workspace = factor_workspace(system.rows, block_size, system.n_columns)
-        self.factor_budget = max(KEPT_FACTORS, system.n_rows * system.entries_per_row / 2)  # for factors, in numbers
+        self.factor_budget = max(GATHERED / 8, system.n_rows * system.entries_per_row / 2)  # for factors, in numbers
         self.ridge = ridge
 
     def draw(self, rng) -> _Block:
@@ -218,7 +218,7 @@ class AcceleratedBlock(RowMethod):
     def prepare(self, system, rng):
         """Allocate the cards that blocks are dealt from; read no rows."""
         n, p = system.n_rows, system.n_columns
-        size = self.block_size or min(max(p // 4, SMALLEST_BLOCK), LARGEST_BLOCK, n)
+        size = self.block_size or min(max(p // 4, ROWS_TOGETHER), LARGEST_BLOCK, n)
         if size > n:
             raise ValueError(f"`block_size` must be at most the number of rows, {n}, got {size}.")
         return _Plan(system, size, self.ridge)

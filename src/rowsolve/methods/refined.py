@@ -39,12 +39,11 @@ from rowsolve.policy.least_squares import (
 from rowsolve.policy.prices import BEGIN, FACTOR_PRODUCT, LITTLE, MANY_PASSES, SMALL_BOX, SQUARES
 from rowsolve.policy.thresholds import (
     EPS,
-    GRADIENT_TRIES,
     ORDER_OF_MAGNITUDE,
-    PASSES_AGAIN,
     SAFE_CONDITION,
     SHRINKS,
     SURE,
+    TRIES,
 )
 from rowsolve.problem.clock import TooLong
 from rowsolve.problem.reader import Part
@@ -220,13 +219,13 @@ def _passes_saved(descent: Descent | BoxDescent, falls: list[float], digits: flo
         digits = math.log(max(falls[-1], EPS**2) / (EPS * max(falls)))
     left = passes_left(system, falls, digits)
     if len(falls) > 1:  # they fluctuate: a factor must not cost far more than the passes so far
-        left = min(left, PASSES_AGAIN * len(falls))
+        left = min(left, ORDER_OF_MAGNITUDE * len(falls))
     return left, more
 
 
 def _passes_to_be_sure(n_steps: int) -> float:
     """Return the number of passes that all rows at once may cost if they only determine what rounding hides."""
-    return max(PASSES_AGAIN * n_steps, MANY_PASSES)
+    return max(ORDER_OF_MAGNITUDE * n_steps, MANY_PASSES)
 
 
 def _descent_from(
@@ -281,7 +280,7 @@ class _Gains:
 
     def are_over(self, descent: Descent | BoxDescent) -> bool:
         """Return whether all x have converged, or further steps will not help; the error may still need the probe."""
-        over = not self.unconverged.any() or self.tries > GRADIENT_TRIES
+        over = not self.unconverged.any() or self.tries >= TRIES
         return bool(over or (self.are_still(descent) and descent.probe.is_done(descent.vectors)))
 
     def are_still(self, descent: Descent | BoxDescent) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rowsolve.policy.thresholds import LONG_VECTOR, ROWS_FOR_THE_TAIL
+from rowsolve.policy.thresholds import LONG_VECTOR, ROWS_TO_COMPARE
 
 __all__ = ["norm", "norms", "pairs_of", "products", "rows_for_the_tail", "sum_of_squares"]
 
@@ -50,9 +50,9 @@ def norms(vectors: np.ndarray) -> np.ndarray:
 @lru_cache(maxsize=16)  # computing them takes as long as a small solve
 def rows_for_the_tail(n_rows: int) -> Any:
     """Return the rows whose residuals are checked for outliers: all, or a sample that is spread evenly."""
-    if n_rows < 2 * ROWS_FOR_THE_TAIL:
+    if n_rows < 2 * ROWS_TO_COMPARE:
         return slice(None)
-    firsts = np.arange(ROWS_FOR_THE_TAIL // _CACHE_LINE) * _GOLDEN % 1.0 * (n_rows // _CACHE_LINE)
+    firsts = np.arange(ROWS_TO_COMPARE // _CACHE_LINE) * _GOLDEN % 1.0 * (n_rows // _CACHE_LINE)
     rows = (_CACHE_LINE * firsts.astype(np.int64)[:, None] + np.arange(_CACHE_LINE)).ravel()
     rows.flags.writeable = False
     return rows

@@ -8,12 +8,12 @@ from itertools import pairwise
 import numpy as np
 
 from rowsolve.partition.clusters import cluster_rows, partition_across
+from rowsolve.policy.thresholds import POWER_STEPS
 from rowsolve.problem.system import System
 
 __all__ = ["KINDS", "blocks_of", "incoherence_transform"]
 
 KINDS = ("random", "incoherent", "subset", "cluster")
-_POWER_STEPS = 20  # enough for one digit of the norm
 
 
 def blocks_of(system: System, kind: str, n_blocks: int | None, rng: np.random.Generator) -> list[np.ndarray]:
@@ -77,7 +77,7 @@ def _default_count(system, rows, norms_sq, rng) -> int:
     sample = rng.permutation(rows)[: 4 * system.n_columns]
     unit = _normalised(system, sample, norms_sq)
     direction = rng.standard_normal(system.n_columns)
-    for _ in range(_POWER_STEPS):
+    for _ in range(POWER_STEPS):
         direction = unit.T @ (unit @ direction)
         size = float(np.linalg.norm(direction))
         direction /= size

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from rowsolve.policy.thresholds import FEW_COLUMNS, FEW_NUMBERS, NUMBERS_IN_CACHE
+from rowsolve.policy.thresholds import FEW_COLUMNS, FEW_NUMBERS, NUMBERS_IN_CACHE, ORDER_OF_MAGNITUDE
 
 __all__ = [
     "BEGIN",
@@ -23,7 +23,6 @@ __all__ = [
     "PRODUCT",
     "QR_PER_PRODUCT",
     "RANDOM_NUMBER",
-    "SCIPY_PAIR",
     "SHORT_BREAK",
     "SMALL_BOX",
     "SPARSE_NUMBER",
@@ -57,8 +56,7 @@ SPARSE_NUMBER = 1.2  # sparse, in a pass, used twice
 PRODUCT = 0.009  # in ``A'A``, of which one triangle is computed
 FACTOR_PRODUCT = 0.04  # in a factor of a dense matrix, ``p**3 / 3`` of them, or of a band; with several vectors
 ORTHOGONAL_PRODUCT = 0.2  # in QR, which takes twice as many
-PAIR = 2.7  # of two numbers of a sparse row, added to a dense Gram matrix
-SCIPY_PAIR = 5.0  # the same in ``A.T @ A`` of scipy, on a core of 2020
+PAIR = 2.7  # of two numbers of a sparse row, added to a dense Gram matrix; scipy takes twice as long on a core of 2020
 COLUMNS_IN_CACHE = math.sqrt(NUMBERS_IN_CACHE)  # of a Gram matrix that just fits: with fewer, a pair costs less
 
 # --- Nanoseconds for each entry
@@ -68,16 +66,16 @@ ENTRY = 10.0  # of x in a step of conjugate gradients; of A while its columns ar
 # --- Nanoseconds for each call
 STEP = 5e3  # of conjugate gradients, besides numbers and entries
 BEGIN = 5e5  # the start and the end of a solve by passes: a system is small if all rows take less than that
-SMALL_BOX = 6e6  # what small means within bounds, where passes take many more steps
 SHORT_BREAK = 2e7  # of work that is done without a check of the clock
 LONG_BREAK = 3e8  # of a dense QR factor of all rows by LAPACK, where other methods are slow or fail
 
 # --- Other units
-QR_PER_PRODUCT = 8.0  # matrix multiplications in the time of one in QR, which takes twice as many
+QR_PER_PRODUCT = ORTHOGONAL_PRODUCT / FACTOR_PRODUCT  # which takes twice as many
 SQUARES = 6  # p x p arrays that are in memory while a factor is computed
 LITTLE = 0.3  # of a price: what may be spent to find out whether there is a better way
 FEWEST_PASSES = 10  # of conjugate gradients for six digits or so, or factorizations of the free columns within bounds
-MANY_PASSES = 100.0  # of conjugate gradients, if rows are between adjacent columns or rounding hides directions
+SMALL_BOX = FEWEST_PASSES * BEGIN  # what small means within bounds, where passes begin again with other free columns
+MANY_PASSES = ORDER_OF_MAGNITUDE * FEWEST_PASSES  # if rows are between adjacent columns, or rounding hides directions
 DIGITS = math.log(1e6)  # of a typical tolerance
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rowsolve.policy.prices import SCIPY_PAIR
+from rowsolve.policy.prices import PAIR
 from rowsolve.race.contestant import Contestant, Finish, is_sparse
 from rowsolve.race.machine import seconds_for_flops
 
@@ -113,7 +113,7 @@ class Cholesky(Direct):
         factor = seconds_for_flops(n_columns**3 / 3.0)
         if is_sparse(A):
             per_row = np.diff(A.tocsr().indptr).astype(float)
-            return factor + 1e-9 * SCIPY_PAIR * float(per_row @ per_row)
+            return factor + 1e-9 * 2.0 * PAIR * float(per_row @ per_row)
         return factor + seconds_for_flops(1.0 * A.shape[0] * n_columns**2)
 
     def expected_bytes(self, A: Any) -> float:

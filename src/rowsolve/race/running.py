@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from rowsolve.parallel.memory import free_memory
-from rowsolve.policy.thresholds import CHEAP_TO_REPEAT, ORDER_OF_MAGNITUDE, REPETITIONS, REST
+from rowsolve.policy.thresholds import CHEAP_TO_REPEAT, ORDER_OF_MAGNITUDE, REST, TRIES
 from rowsolve.race.contestant import Contestant, TimeIsUp
 from rowsolve.race.machine import blas_threads
 from rowsolve.race.problem import Problem, tiny_like
@@ -114,8 +114,8 @@ def _reason_to_stop(attempts: list[Attempt], setting: float, contestant: Contest
         if next_seconds > rules.limit:
             return f"time limit: {setting:g} {contestant.knob} would take about {next_seconds:.0f} s"
     errors = [one.error for one in attempts if one.error is not None]
-    if len(errors) > REPETITIONS and min(errors[-REPETITIONS:]) > 0.99 * min(errors[:-REPETITIONS]):
-        return f"no improvement in {REPETITIONS} tighter runs"
+    if len(errors) > TRIES and min(errors[-TRIES:]) > 0.99 * min(errors[:-TRIES]):
+        return f"no improvement in {TRIES} tighter runs"
     return ""
 
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from rowsolve.policy.thresholds import BYTES_AT_ONCE, COPIES, GAP_BYTES
+from rowsolve.policy.thresholds import BYTES_AT_ONCE, COLUMN_BYTES, COPIES
 from rowsolve.sources.finite import NotFinite
 
 __all__ = [
@@ -199,7 +199,7 @@ class Store(ABC):
         numbers = order[by_number]
         together = self.chunk * found.bytes_per_row if found.in_place else found.least_bytes / COPIES
         most = max(1, found.rows_in(max(BYTES_AT_ONCE, together)))
-        edges = _runs(numbers, max(self.chunk, found.rows_in(GAP_BYTES)), most)
+        edges = _runs(numbers, max(self.chunk, found.rows_in(COLUMN_BYTES)), most)
         parts = []
         out = None if self.sparse else np.empty((order.size, self.shape[1]), self.dtype)
         for a, z in pairwise(edges):
