@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from rowsolve.policy.thresholds import FEW_COLUMNS, FEW_NUMBERS, NUMBERS_IN_CACHE, ORDER_OF_MAGNITUDE
+from rowsolve.policy.thresholds import FEW_COLUMNS, FEW_NUMBERS, NUMBERS_IN_CACHE, ORDER_OF_MAGNITUDE, SPARE_SHARE
 
 __all__ = [
     "BEGIN",
@@ -167,8 +167,8 @@ def band_at_once(n_columns: int, n_numbers: int, width: float) -> bool:
 
 
 def sample(n_columns: int) -> float:
-    """Return the price of the solution of p dense rows, and of checking whether it satisfies some others."""
-    return GRAM_ENTRY * n_columns**2 + FACTOR_PRODUCT * n_columns**3 / 3
+    """Return the price of solving a sample of dense rows, some more than columns, and of checking it on others."""
+    return (1.0 + SPARE_SHARE) * (GRAM_ENTRY * n_columns**2 + FACTOR_PRODUCT * n_columns**3 / 3)
 
 
 def worth_a_sample(n_rows: int, n_columns: int, n_sides: int = 1) -> bool:
