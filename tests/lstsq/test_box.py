@@ -195,6 +195,21 @@ def test_columns_that_are_all_but_dependent__do_not_hide_a_better_x():
         assert cost(A, b, found.x) <= cost(A, b, best_of_all(A, b, low, high)) * (1 + 1e-6)
 
 
+@pytest.mark.parametrize("beyond", [1e-14, 1e-13])
+def test_rank__is_that_of_all_rows_and_not_of_their_triangle(beyond):
+    """Singular values up to eps times the number of rows count as zero, as in numpy's lstsq; x is not huge."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        U, V = np.linalg.qr(rng.standard_normal((2000, 6)))[0], np.linalg.qr(rng.standard_normal((6, 6)))[0]
+        A, b = U * np.array([1.0, 0.7, 1e-7, beyond, beyond, beyond]) @ V.T, rng.standard_normal(2000)
+        found = fit_within(A, b, (np.full(6, -1e20), np.full(6, 1e20)), np.zeros(6), 0.0, rtol=1e-6)
+        best, _, rank, _ = np.linalg.lstsq(A, b)
+        off = U[:, :rank].T @ (b.astype(np.longdouble) - A.astype(np.longdouble) @ found.x) / [1.0, 0.7, 1e-7]
+        assert rank == 3
+        assert np.linalg.norm(found.x) < 10.0 * np.linalg.norm(best)
+        assert np.linalg.norm(off.astype(float)) < 3.0 * found.error
+
+
 @pytest.mark.parametrize("condition", [1e2, 1e5, 1e8])
 @pytest.mark.parametrize("noise", [1e-9, 0.1])
 def test_error__is_that_of_the_free_entries(condition, noise):

@@ -225,7 +225,7 @@ class _Factors:
             tall = np.count_nonzero(columns) <= len(R)
             factor: Any = factor_gram(self._problem.gram[np.ix_(columns, columns)]) if tall else None
             if factor is None or (factor.deficient and not self._is_null(factor, R[:, columns])):
-                factor = Orthogonal(R[:, columns])
+                factor = Orthogonal(R[:, columns], self._problem.n_rows)
             self._columns, self._factor = columns, factor
         return self._factor
 
@@ -295,8 +295,9 @@ class _Exchange:
         """Return the error of x due to rounding of the products A x and of the sums in ``A'(b - A x)``.
 
         `eps` is the precision of A and b as given. The amplification of rounding errors, by ``(R'R)**-1`` in units of x
-        and by a square root of it, is estimated with random vectors. Entries whose bounds are so close, relative to
-        their column, that any value is accurate enough are left out.
+        and by a square root of it, is estimated with random vectors. If columns are dependent, their null space is
+        known up to the singular values that count as zero. Entries whose bounds are so close, relative to their column,
+        that any value is accurate enough are left out.
         """
         problem, free = self.problem, self.place == 0
         if not free.any():
@@ -304,15 +305,17 @@ class _Exchange:
         matters = (problem.high - problem.low)[free] > SUM * problem.unit_of_rounding(residual, self.x)
         units, noise = (matters / problem.lengths[free])[:, None], noise_of(int(free.sum()))
         k, factor, both = noise.shape[1], self._factors.of(free), np.hstack([noise, units * noise])
+        of_null = 0.0
         if isinstance(factor, Orthogonal):
             found = factor.correct(np.zeros((len(problem.R), 2 * k)), both)[0]
+            of_null = factor.next_value * factor.condition * norm(units[:, 0] * self.x[free]) * problem.size
         else:
             found = factor.solve(both)
         of_sums = float(np.linalg.norm(units * found[:, :k])) * residual
         of_products = math.sqrt(max(float(np.vdot(found[:, k:], both[:, k:])), 0.0)) * norm(self.x) * problem.size
         as_given = AS_GIVEN * eps
         of_both = max(EPS, as_given) * of_sums + max(SUM * EPS, as_given) * of_products
-        return of_both / math.sqrt(k * problem.n_rows)
+        return max(of_null, of_both / math.sqrt(k * problem.n_rows))
 
     def steepest(self) -> float:
         """Return the largest slope that points inwards."""

@@ -104,6 +104,8 @@ class Orthogonal:
     Parameters
     ----------
     A : ndarray of shape (n, p)
+    n_rows : int
+        The number of rows that were reduced to A, if they were: it counts in place of n for the rank.
 
     Attributes
     ----------
@@ -115,14 +117,14 @@ class Orthogonal:
         The ratio of the largest singular value that does not count to the largest; 0 if there is none.
     """
 
-    def __init__(self, A: np.ndarray) -> None:
+    def __init__(self, A: np.ndarray, n_rows: int = 0) -> None:
         self.lengths = scaled_columns(A)
         self.n, self.p = A.shape
         self._qr, self._tau = qr_of(np.asfortranarray(A / self.lengths))
         triangle = np.triu(self._qr[: min(A.shape)])
         self.next_value = 0.0
         self._left: Any = None
-        cut = EPS * max(A.shape)
+        cut = EPS * max(*A.shape, n_rows)
         condition = full_condition(triangle, cut) if self.n >= self.p else None
         if condition is None:
             self._reveal_rank(triangle, cut)
