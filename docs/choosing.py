@@ -97,7 +97,8 @@ def terms() -> str:
     little, small = f"{prices.LITTLE:g}", f"{prices.BEGIN / 1e6:g}"
     return (
         "- *The time of all rows* is the predicted time of least squares with all rows at once.\n"
-        f"- *A sample is cheap* if solving p rows is predicted to take at most {little} of the time of all rows.\n"
+        f"- *A sample is cheap* if solving it is predicted to take at most {little} of the time of all rows "
+        f"less {small} ms.\n"
         "- *A sample is consistent* if the solution of p evenly spaced rows satisfies "
         f"{limits.SPARE_ROWS} others.\n"
         f"- *A is small* if the time of all rows is at most {small} ms; or, for a dense A, at most "
@@ -113,8 +114,7 @@ def first_turns() -> list[Turn]:
     return [
         Turn("`damp` > 0", "`refined`", "`damp` requires a least-squares method", "damp > 0?"),
         Turn(
-            "A is small and dense, a sample is cheap and consistent, and the time of all rows is more than "
-            f"{prices.BEGIN / 1e6:g} ms",
+            "A is small and dense, and a sample is cheap and consistent",
             "`direct`", "A small sample of the rows is consistent",
         ),
         Turn(
