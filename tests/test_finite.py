@@ -121,10 +121,10 @@ def test_the_limit__grows_with_the_columns(monkeypatch):
     seen = []
     look = _validate.Source.first_not_finite
     monkeypatch.setattr(_validate.Source, "first_not_finite", lambda self: seen.append(self.shape) or look(self))
-    for shape in ((18_020, 5), (18_021, 5), (1300, 100), (1301, 100)):
+    for shape in ((20_020, 5), (20_021, 5), (1400, 100), (1401, 100)):
         A, b, _ = gaussian(*shape)
         rowsolve.solve(A, b, "direct", rng=0)
-    assert seen == [(18_020, 5), (1300, 100)]
+    assert seen == [(20_020, 5), (1400, 100)]
     seen.clear()
     A, b, _ = gaussian(20_000, 40)
     rowsolve.solve(sparse.csr_array(A), b, rng=0)
