@@ -119,7 +119,7 @@ def solve(
         Which rows to check before x is returned: 256 random rows that were not used before, or all rows.
     check_finite : bool
         Whether to check `A` and `b` for NaN and infinity before the solve, as in scipy. All of `b` is checked, and all
-        of `A` if that takes negligible time: if it has at most 90,000 + 4 p**2 entries (and at most 1 million), is
+        of `A` if that takes negligible time: if it has at most 100,000 + 4 p**2 entries (and at most 1 million), is
         sparse with at most 1 million stored entries, or has just been read from a file. The rows of a larger `A` are
         checked as they are read; the message then tells how many were, and ``check="full"`` checks all. If False, only
         the rows of `A` that are read are checked: with NaN or infinity elsewhere, or in `b`, the result is undefined.
