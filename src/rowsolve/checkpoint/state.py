@@ -80,7 +80,7 @@ def check_names(others: Any, owner: type, taken: tuple[str, ...]) -> list[str]:
     Setting one of them must neither call anything nor hide a method.
     """
     if not isinstance(others, dict):
-        raise StateError(f"others: expected attributes, got {_words(others)}")
+        raise StateError(f"others: expected a dictionary of attributes, got {_words(others)}")
     for name in others:
         if not name.isidentifier() or name in taken or not _is_plain(getattr(owner, name, None)):
             raise StateError(f"others: {name!r:.40} is not expected")

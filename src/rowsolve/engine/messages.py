@@ -127,7 +127,7 @@ def _inconsistent_with(checked: Checked, error: float) -> str:
     others = "all other rows" if checked.is_full else "the other rows that were used"
     unsure = " They are too many to identify the correct rows: the error is unknown." if math.isnan(error) else ""
     return (
-        f"The system is inconsistent: x satisfies {others} to the tolerance, but not {_rows_off(checked.off)}.{unsure}"
+        f"The system is inconsistent: to the tolerance, x satisfies {others}, but not {_rows_off(checked.off)}.{unsure}"
     )
 
 

@@ -193,7 +193,7 @@ def _rows_at_once(rows: Store, path: Path, layout: Layout, limit: float) -> int:
     if WRITERS[ending_of(path)].in_one_piece and whole > limit:
         raise ValueError(
             f"{path}: this format is written in one piece, which takes {np.ceil(whole / 1e6):,.0f} MB of memory. Allow "
-            "as much, or try .npy, .h5, .zarr, .parquet or .csv."
+            "this amount, or try .npy, .h5, .zarr, .parquet or .csv."
         )
     needed = rows.footprint.least_bytes + _COPIES * n_bytes * layout.chunk
     if needed > limit:

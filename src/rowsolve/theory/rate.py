@@ -88,7 +88,8 @@ def _weights(probabilities: Any, A: np.ndarray, blocks: list[np.ndarray] | None)
     if weights.shape != (count,):
         raise ValueError(f"`probabilities` must have one entry for each of {count} draws, got shape {weights.shape}.")
     if not (weights >= 0.0).all() or not math.isclose(weights.sum(), 1.0, rel_tol=1e-9):
-        raise ValueError(f"`probabilities` must be at least 0 and sum to 1, got a sum of {weights.sum()!r}.")
+        found = f"a sum of {float(weights.sum())!r} and a smallest entry of {float(weights.min())!r}"
+        raise ValueError(f"`probabilities` must be at least 0 and sum to 1, got {found}.")
     return weights
 
 
