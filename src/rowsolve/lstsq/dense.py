@@ -158,10 +158,10 @@ def _by_qr(A: np.ndarray, b: np.ndarray, x0: np.ndarray, damp: float, tolerance:
 
 def _in_few_calls(A: np.ndarray, b: np.ndarray, x0: np.ndarray | None, tolerance: Any, threads: int) -> Fit | None:
     """Solve a system of few columns and more rows; return None for others, or if the error may be too large."""
-    n, p = A.shape
-    if p + b.shape[1] > FEW_COLUMNS or n <= p:
+    (n, p), width = A.shape, A.shape[1] + b.shape[1]
+    if width > 2 * FEW_COLUMNS or n <= p:
         return None
-    found = _at_a_glance(A, b, tolerance) if n < TALL * p else None
+    found = _at_a_glance(A, b, tolerance) if n < TALL * p and width <= FEW_COLUMNS else None
     return found or by_inverse(A, b, x0, tolerance, threads)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from rowsolve.kernels.descent import Limits, Steps, step_workspace
 from rowsolve.kernels.rounds import cancel, new_progress, run_rounds
 from rowsolve.parallel.pool import run_as_one
-from rowsolve.policy.thresholds import FEWEST_IN_MEAN, POLLS_PER_NUMBER, WORK_OF_A_BURST, WORK_OF_A_THREAD
+from rowsolve.policy.thresholds import FEWEST_IN_MEAN, NUMBERS_IN_CACHE, POLLS_PER_NUMBER, WORK_OF_A_BURST
 from rowsolve.problem.system import System
 
 __all__ = ["steps_at_once", "take_steps"]
@@ -27,7 +27,7 @@ def steps_at_once(system: System, *, fresh: bool) -> int:
         return 1
     steps = FEWEST_IN_MEAN
     if not fresh:
-        steps = max(steps, min(4 * FEWEST_IN_MEAN, int(WORK_OF_A_THREAD / numbers)))
+        steps = max(steps, min(4 * FEWEST_IN_MEAN, int(NUMBERS_IN_CACHE / numbers)))
     return int(min(steps, (system.counter.max_rows - system.counter.rows_read) / system.n_rows))
 
 
