@@ -39,8 +39,8 @@ from rowsolve.policy.least_squares import (
 from rowsolve.policy.prices import BEGIN, FACTOR_PRODUCT, LITTLE, MANY_PASSES, SMALL_BOX, SQUARES
 from rowsolve.policy.thresholds import (
     EPS,
+    NEGLIGIBLE,
     ORDER_OF_MAGNITUDE,
-    SAFE_CONDITION,
     SHRINKS,
     SURE,
     TRIES,
@@ -125,7 +125,7 @@ class Refined(StepMethod):
             outliers = outliers_of(system, spectrum.common_directions)
             return _descent_from(system, x0, tolerance, rng, outliers=outliers, probe=probe), spectrum.even
         factor, order = self._factor(system, n_rows, rng)
-        if factor.deficient or factor.inverse_norm * factor.lengths.max() > SAFE_CONDITION:
+        if factor.deficient or (factor.inverse_norm * factor.lengths.max()) ** 2 * EPS > NEGLIGIBLE:
             return _descent_from(system, x0, tolerance, rng, factor), spectrum.even
         noise = rng.standard_normal((1, system.n_columns))  # the error of the solution of a sample is due to noise
         factor.spread_noise(noise)
