@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from choosing import COLOURS, FAINT, words_of
 
-from rowsolve.experiments.style import new_figure
+from rowsolve.experiments.style import blank_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,12 +67,7 @@ CALLS = (
 
 def picture() -> Figure:
     """Draw the boxes and the calls between them; the kernels are below."""
-    figure = new_figure(WIDTH, HEIGHT)
-    figure.set_layout_engine("none")
-    axes: Axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
-    axes.set_xlim(0.0, WIDTH)
-    axes.set_ylim(0.0, HEIGHT)
-    axes.set_axis_off()
+    axes = blank_axes(WIDTH, HEIGHT)
     _draw_legend(axes)
     for caller, called, walk, returned in CALLS:
         _draw_call(axes, BOXES[caller], BOXES[called], WALKS[walk], returned)
@@ -81,7 +76,7 @@ def picture() -> Figure:
         _draw_box(axes, *_middle(box), WIDE, f"$\\bf{{{title}}}$\n{box.does}", WALKS[box.walk])
     middle, width = LEFT + 2.0 * COLUMN, 4.0 * COLUMN + WIDE
     _draw_box(axes, middle, 0.42, width, "$\\bf{kernels}$: arrays in, arrays out", FAINT)
-    return figure
+    return axes.figure
 
 
 def _draw_legend(axes: Axes) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from make import put, race_results
 
 from rowsolve import solve
-from rowsolve.experiments.style import new_figure
+from rowsolve.experiments.style import blank_axes
 from rowsolve.kernels.rows import CSRRows
 from rowsolve.policy import auto, prices
 from rowsolve.policy import thresholds as limits
@@ -283,16 +283,11 @@ def filled(text: str) -> str:
 
 def picture() -> Figure:
     """Draw what `auto` starts with, on the right what comes next, and below when to choose a method by name."""
-    figure = new_figure(WIDTH, HEIGHT)
-    figure.set_layout_engine("none")
-    axes: Axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
-    axes.set_xlim(0.0, WIDTH)
-    axes.set_ylim(0.0, HEIGHT)
-    axes.set_axis_off()
+    axes = blank_axes(WIDTH, HEIGHT)
     _draw_first(axes)
     _draw_next(axes)
     _draw_by_name(axes)
-    return figure
+    return axes.figure
 
 
 def _draw_first(axes: Axes) -> None:

@@ -14,6 +14,7 @@ from hypothesis import settings
 from numba import config
 from scipy import sparse
 
+import rowsolve
 from rowsolve.problem.counter import RowCounter
 
 JIT = not config.DISABLE_JIT
@@ -77,6 +78,14 @@ def gaussian(n_rows=N_ROWS, n_columns=N_COLUMNS, seed=0, noise=0.0):
 
 def relative_error(x, reference):
     return float(np.linalg.norm(x - reference) / np.linalg.norm(reference))
+
+
+def check_solution(method):
+    """Check that a method solves a small consistent system to the default tolerance."""
+    A, b, x_true = gaussian(400, 20, seed=1)
+    solution = rowsolve.solve(A, b, method, rng=0)
+    assert solution.converged
+    assert relative_error(solution.x, x_true) < 3e-6
 
 
 def as_dense(A, _folder):

@@ -6,7 +6,7 @@ import naive
 import numpy as np
 import pytest
 from bursts import assert_taken, burst_of
-from conftest import gaussian, relative_error
+from conftest import check_solution, gaussian, relative_error
 from scipy import sparse
 
 import rowsolve
@@ -55,10 +55,7 @@ def _ends(burst):
     ids=repr,
 )
 def test_parameters__all_lead_to_the_solution(method):
-    A, b, x_true = gaussian(400, 20, seed=1)
-    solution = rowsolve.solve(A, b, method, rng=0)
-    assert solution.converged
-    assert relative_error(solution.x, x_true) < 3e-6
+    check_solution(method)
 
 
 @pytest.mark.compiled

@@ -4,7 +4,7 @@ import naive
 import numpy as np
 import pytest
 from bursts import burst_of
-from conftest import gaussian, relative_error
+from conftest import check_solution, gaussian
 
 import rowsolve
 from rowsolve import ClusterJL
@@ -36,10 +36,7 @@ def test_step__is_on_a_row_of_the_cluster_whose_centroid_equation_is_furthest():
     ids=repr,
 )
 def test_parameters__all_lead_to_the_solution(method):
-    A, b, x_true = gaussian(400, 20, seed=1)
-    solution = rowsolve.solve(A, b, method, rng=0)
-    assert solution.converged
-    assert relative_error(solution.x, x_true) < 3e-6
+    check_solution(method)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import JIT, gaussian, relative_error
+from conftest import JIT, check_solution, gaussian, relative_error
 from corpus import with_spectrum
 from scipy import sparse
 
@@ -192,10 +192,7 @@ def test_pack__grows_after_each_traversal_until_it_has_all_rows(monkeypatch):
     ids=repr,
 )  # fmt: skip
 def test_parameters__all_lead_to_the_solution(method):
-    A, b, x_true = gaussian(400, 20, seed=1)
-    solution = rowsolve.solve(A, b, method, rng=0)
-    assert solution.converged
-    assert relative_error(solution.x, x_true) < 3e-6
+    check_solution(method)
 
 
 @pytest.mark.parametrize(

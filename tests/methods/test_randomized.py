@@ -4,9 +4,8 @@ import naive
 import numpy as np
 import pytest
 from bursts import assert_taken, burst_of
-from conftest import gaussian, relative_error
+from conftest import check_solution, gaussian
 
-import rowsolve
 from rowsolve import Randomized
 
 UNIFORM, SHUFFLED = Randomized(weights="uniform"), Randomized(weights="uniform", replace=False)
@@ -43,10 +42,7 @@ def test_uniform__rows_are_drawn_alike_whatever_their_norm():
 
 @pytest.mark.parametrize("method", [UNIFORM, SHUFFLED], ids=repr)
 def test_parameters__all_lead_to_the_solution(method):
-    A, b, x_true = gaussian(400, 20, seed=1)
-    solution = rowsolve.solve(A, b, method, rng=0)
-    assert solution.converged
-    assert relative_error(solution.x, x_true) < 3e-6
+    check_solution(method)
 
 
 @pytest.mark.parametrize(

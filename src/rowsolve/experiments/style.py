@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "DASHES", "new_figure", "require_matplotlib", "scale_between", "tidy"]
+__all__ = ["COLOURS", "DASHES", "blank_axes", "new_figure", "require_matplotlib", "scale_between", "tidy"]
 
 COLOURS = {
     "jl": "#E69F00",
@@ -39,6 +39,17 @@ def new_figure(width: float, height: float) -> Figure:
     figure = Figure(figsize=(width, height), dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
     return figure
+
+
+def blank_axes(width: float, height: float) -> Axes:
+    """Return axes that fill a new figure, with inches as units and nothing drawn: for a diagram."""
+    figure = new_figure(width, height)
+    figure.set_layout_engine("none")
+    axes: Axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
+    axes.set_xlim(0.0, width)
+    axes.set_ylim(0.0, height)
+    axes.set_axis_off()
+    return axes
 
 
 def scale_between(low: str, high: str) -> Colormap:
